@@ -14,13 +14,13 @@ import argparse
 import string
 from pathlib import Path
 
-from fontTools import subset
-from fontTools.ttLib import TTFont
-
 TARGET = Path(__file__).parents[1] / "src" / "weighbridge" / "data" / "pages" / "math.woff2"
 NAME = "Weighbridge Math"
 _CAPITALS, _LETTERS = 0x1D434, 0x1D44E  # the first italic letters of mathematics
-_PLANCK = 0x210E  # stands for the italic h
+_SINGLE = (
+    "bcdeijkmnpstwx"  # the small letters of sizes, counts and indices; others are only in indices
+)
+_UPRIGHT = string.ascii_lowercase + string.digits + "O"  # W_O is the only index with a capital
 _SIGNS = " .,()[]{}|/_#:+-=<>·×÷−≤≥≠∈∉⌊⌋⌈⌉√"
 _GREEK = (ord("β"), ord("γ"), 0x1D6FD, 0x1D6FE)
 _TIMES = 0x2062  # the product that is not seen
@@ -30,10 +30,10 @@ _COPYRIGHT = 0
 
 def characters() -> set[int]:
     """Return the characters that formulas are written with."""
-    italic = {start + at for start in (_CAPITALS, _LETTERS) for at in range(26)}
-    italic.discard(_LETTERS + string.ascii_lowercase.index("h"))
-    plain = {ord(letter) for letter in string.ascii_letters + string.digits + _SIGNS}
-    return plain | italic | {_PLANCK, _TIMES, *_GREEK}
+    small = {_LETTERS + string.ascii_lowercase.index(letter) for letter in _SINGLE}
+    italic = small | {_CAPITALS + at for at in range(26)}
+    plain = {ord(character) for character in _UPRIGHT + _SIGNS}
+    return plain | italic | {_TIMES, *_GREEK}
 
 
 def main() -> int:
@@ -41,6 +41,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("font", type=Path)
     options = parser.parse_args()
+    from fontTools import subset  # noqa: PLC0415  # only this needs it
+    from fontTools.ttLib import TTFont  # noqa: PLC0415
+
     font = TTFont(options.font)
     font["MATH"].table.MathVariants = None
     chosen = subset.Options(

@@ -109,6 +109,26 @@ def test_the_page_selects_the_steps_that_tree_prints(tmp_path: Path) -> None:
     assert found["same"] > 2 * len(FLOWS)
 
 
+FAULTS = [
+    ("GAP = 14", "GAP = -14"),  # boxes beside one another overlap
+    ("y += tall;", "y += tall / 2;"),  # rows overlap
+    ("- (plan.left + plan.right) * LANE", ""),  # no room for lanes
+    ("one.low < high && low < one.high)) lane++", "false)) lane++"),
+    ('row.kind === "f" && /mask/', 'row.kind === "m" && /norm/'),  # norms have no box
+]
+
+
+@needs_node
+def test_no_box_overlaps_and_every_module_has_one(tmp_path: Path) -> None:
+    cases = tmp_path / "flows.jsonl"
+    explored.main(["flows", *FLOWS, "--count", "1", "-o", str(cases)])
+    done = run_node("drawn.mjs", str(cases))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert json.loads(done.stdout.splitlines()[0])["pictures"] == 3 * len(FLOWS)
+    noticed = [run_node("drawn.mjs", str(cases), *fault).returncode for fault in FAULTS]
+    assert noticed == [1] * len(FAULTS)
+
+
 @needs_node
 def test_a_step_that_differs_is_noticed(tmp_path: Path) -> None:
     (case,) = explored.flows_of("mixtral", 1, "7")

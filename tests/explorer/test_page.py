@@ -9,10 +9,13 @@ import re
 import zlib
 from typing import TYPE_CHECKING
 
+import mathfont
 import pytest
 
 import weighbridge as wb
+from weighbridge.blueprint.schema import families, load
 from weighbridge.explorer.base_map import HEIGHT, WIDTH, boxes, runs_of
+from weighbridge.ledger.symbols import letters_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -87,3 +90,15 @@ def test_two_models_and_a_language(tmp_path: Path) -> None:
 def test_a_page_is_html(tmp_path: Path) -> None:
     with pytest.raises(wb.WeighbridgeError, match=r"ends in \.html"):
         wb.explore("bert").save(tmp_path / "bert.pdf")
+
+
+def test_the_math_font_has_every_letter_of_a_size() -> None:
+    letters = {letter for family in families() for letter in letters_of(load(family)).values()}
+    had = mathfont.characters()
+    for letter in letters:
+        base, *indices = letter.split("_")
+        italic = (
+            ord(base) - ord("A") + 0x1D434 if base.isupper() else ord(base) - ord("a") + 0x1D44E
+        )
+        assert italic in had, letter
+        assert {ord(character) for index in indices for character in index} <= had, letter

@@ -13,7 +13,7 @@ import { count, fitted, paint, share, short, storedBytes } from "./figures.ts";
 import { amounts, drawCosts, stepsOf } from "./costs.ts";
 import { checkRuns, Running } from "./running.ts";
 import type { Run as RunSizes } from "./running.ts";
-import { drawFlow, foldFrame, forgetPicked, markFlow, pickBox } from "./flow.ts";
+import { drawFlow, foldFrame, forgetPicked, linkOfFlow, markFlow, pickBox, readFlow } from "./flow.ts";
 import { save } from "./exports.ts";
 
 export type Words = Record<string, string>;
@@ -21,6 +21,7 @@ export interface Page { contracts: Contract[]; words: Two<Words>; lang: Lang }
 export type Measure = "parameters" | "flops" | "cache";
 interface State { entries: Entry[]; runs: Run[]; by: Map<string, Int>; total: Int; active: Int }
 
+const REST = 90;   // ms: a dial that does not turn for so long rests
 const SLIM = 560;  // px: the map has its labels inside
 
 export class Explorer {
@@ -41,6 +42,9 @@ export class Explorer {
   /** Why the recorded operations do not hold at this setting; empty if they do. */
   noRun = "";
   private drawnRuns: Run[] = [];
+  private wide = 0;
+  private mapWide = 0;
+  private resting = 0;
   private readonly runnings: (Running | null)[];
   private dialNames: string[] = [];
 
@@ -53,7 +57,8 @@ export class Explorer {
     this.readLink();
     this.build();
     window.addEventListener("hashchange", () => { if (location.hash.slice(1) !== this.link()) { this.readLink(); this.build(); } });
-    new ResizeObserver(() => { this.drawMap(); drawFlow(this); }).observe(root);
+    new ResizeObserver(([{ contentRect: { width } }]) => { if (width === this.wide) return; this.wide = width; this.mapWide = 0; this.drawMap(); drawFlow(this); }).observe(root);
+    this.root.addEventListener("change", () => this.rest());
   }
 
   get model(): Model { return this.models[this.at]; }
@@ -86,7 +91,7 @@ export class Explorer {
   link(): string {
     const state = new URLSearchParams();
     const set = Object.entries(this.changes).map(([name, value]) => `${name}=${value}`).join(" ");
-    const all = { lang: this.lang === this.page.lang ? "" : this.lang, theme: this.theme, model: this.at ? String(this.at) : "", set, without: [...this.left].join(" "), zoom: this.zoomed, why: this.chosen, by: this.measure === "parameters" ? "" : this.measure, run: this.runText(), checkpointing: this.checkpointing ? "full" : "" };
+    const all = { lang: this.lang === this.page.lang ? "" : this.lang, theme: this.theme, model: this.at ? String(this.at) : "", set, without: [...this.left].join(" "), zoom: this.zoomed, why: this.chosen, by: this.measure === "parameters" ? "" : this.measure, run: this.runText(), checkpointing: this.checkpointing ? "full" : "", ...linkOfFlow(this) };
     for (const [key, value] of Object.entries(all)) if (value) state.set(key, value);
     return state.toString();
   }
@@ -110,6 +115,7 @@ export class Explorer {
     this.left = new Set((state.get("without") ?? "").split(" ").filter((name) => known.has(name)));
     this.zoomed = state.get("zoom") ?? "";
     this.chosen = known.has(state.get("why") ?? "") ? state.get("why")! : "";
+    readFlow(this, state);
     this.measure = ["flops", "cache"].includes(state.get("by") ?? "") && this.data.run ? state.get("by") as Measure : "parameters";
     this.checkpointing = state.get("checkpointing") === "full" && this.data.run?.checkpointed !== undefined;
     this.sizes = this.usualRun();
@@ -134,6 +140,7 @@ export class Explorer {
     document.documentElement.dataset.theme = this.theme;
     document.title = `${data.model} · ${this.word("title")}`;
     this.root.innerHTML = this.frame();
+    this.mapWide = 0;
     this.el("checked").textContent = checked.wrong.length ? `${this.word("wrong", { count: checked.wrong.length })} ${checked.wrong[0]}` : this.word(runs.settings ? "checked_runs" : "checked", { count: checked.settings, runs: runs.settings });
     this.el("checked").classList.toggle("wrong", checked.wrong.length > 0);
     this.el("formula").innerHTML = this.formula();
@@ -268,7 +275,7 @@ export class Explorer {
     this.el("refused").textContent = refused ? this.word("refused", { rule: refused }) : "";
     if (refused) { input.checked = !input.checked; return; }
     this.changes = changes;
-    this.draw();
+    this.draw(true);
   }
 
   private turnRun(input: HTMLInputElement): void {
@@ -277,19 +284,26 @@ export class Explorer {
       const { steps } = input as unknown as { steps: number[] }, value = steps[Number(input.value)];
       this.sizes = { ...this.sizes, [input.dataset.run!]: value };
     }
-    this.draw();
+    this.draw(input.type !== "checkbox");
     if (input.type === "checkbox") this.root.querySelector<HTMLElement>("[data-run=checkpointing]")?.focus();
   }
 
   private baseValue(name: string): Value { return this.model.fields()[name]; }
 
-  draw(): void {
+  draw(isTurning = false): void {
     this.state = this.evaluate(this.model, this.changes);
-    this.noRun = this.running?.renew(this.state.entries).refused(this.state.entries) ?? "";
+    this.noRun = this.running?.renew(this.state.entries).refused(this.state.entries, this.run) ?? "";
     this.drawnRuns = this.measured();
     this.drawTotal(); this.drawMap(); this.drawTable(); this.drawWhy(); this.drawDials(); this.drawCompare();
-    drawCosts(this);
     drawFlow(this);
+    if (isTurning) { clearTimeout(this.resting); this.resting = window.setTimeout(() => this.rest(), REST); }
+    else this.rest();
+  }
+
+  /** Draw what a dial that turns leaves as it is: the costs, and the link in the address. */
+  private rest(): void {
+    clearTimeout(this.resting);
+    drawCosts(this);
     history.replaceState(null, "", `#${this.link()}`);
   }
 
@@ -338,7 +352,7 @@ export class Explorer {
   drawMap(): void {
     const svg = this.el<SVGSVGElement>("map");
     if (!svg) return;
-    const all = svg.clientWidth || 860, slim = all < SLIM, width = all - (slim ? 0 : 132), height = slim ? 460 : 620;
+    const all = (this.mapWide ||= svg.clientWidth || 860), slim = all < SLIM, width = all - (slim ? 0 : 132), height = slim ? 460 : 620;
     if (this.zoomed && !this.drawnRuns.some((run) => run.key === this.zoomed)) this.zoomed = "";
     const runs = this.shown(), { boxes, bands, total } = strata(runs, width, height), out: string[] = [], labels: string[] = [], thin: string[] = [];
     for (const { run, part, cell, x, y, w, h } of boxes)
@@ -425,14 +439,26 @@ export class Explorer {
     } catch { return true; }
   }
 
+  /** Draw the table, whose rows and formulas stay while only numbers change. */
   private drawTable(): void {
-    const { data } = this, writer = new Writer(data.letters, count), whole = this.state.total, rows: string[] = [];
-    for (const component of new Set([...Object.keys(data.formulas), ...this.state.by.keys()])) {
-      const parameters = this.state.by.get(component) ?? 0, isStale = !(component in data.formulas) || this.stale(component), name = escape(this.name(component));
-      const formula = isStale ? `<span class="stale">${this.html("stale")}</span>` : writer.pieces(data.trees[data.formulas[component]]);
-      rows.push(`<tr><th scope="row"><button class="eye" data-do="leave ${escape(component)}" aria-pressed="${!this.left.has(component)}" aria-label="${this.html("on_map", { name: this.name(component) })}"><span class="swatch" style="${paint(component)}"></span></button><button class="link" data-do="why ${escape(component)}" aria-expanded="${this.chosen === component}">${name}</button></th><td class="math">${formula}</td><td class="n">${count(parameters)}</td><td class="n">${share(parameters, whole)}</td></tr>`);
+    const { data } = this, table = this.el("table"), whole = this.state.total, components = [...new Set([...Object.keys(data.formulas), ...this.state.by.keys()])];
+    const stale = components.map((component) => !(component in data.formulas) || this.stale(component)), key = `${components} ${stale}`;
+    if (table.dataset.key !== key) {
+      table.dataset.key = key;
+      table.innerHTML = components.map((component, at) => this.tableRow(component, stale[at])).join("");
     }
-    this.el("table").innerHTML = rows.join("");
+    components.forEach((component, at) => {
+      const row = table.children[at], [, , parameters, part] = row.children, size = this.state.by.get(component) ?? 0;
+      parameters.textContent = count(size);
+      part.textContent = share(size, whole);
+      row.querySelector(".eye")!.setAttribute("aria-pressed", String(!this.left.has(component)));
+      row.querySelector(".link")!.setAttribute("aria-expanded", String(this.chosen === component));
+    });
+  }
+
+  private tableRow(component: string, isStale: boolean): string {
+    const { data } = this, formula = isStale ? `<span class="stale">${this.html("stale")}</span>` : new Writer(data.letters, count).pieces(data.trees[data.formulas[component]]);
+    return `<tr><th scope="row"><button class="eye" data-do="leave ${escape(component)}" aria-label="${this.html("on_map", { name: this.name(component) })}"><span class="swatch" style="${paint(component)}"></span></button><button class="link" data-do="why ${escape(component)}">${escape(this.name(component))}</button></th><td class="math">${formula}</td><td class="n"></td><td class="n"></td></tr>`;
   }
 
   private drawWhy(): void {

@@ -2,45 +2,60 @@
 
 import type { Explorer } from "./explorer.ts";
 import { count, paint } from "./figures.ts";
-import { graphOf } from "./graph.ts";
+import { addBelow, graphOf } from "./graph.ts";
 import type { Node } from "./graph.ts";
 import { layout } from "./layout.ts";
-import type { Layout, Measure, Placed, Size } from "./layout.ts";
+import type { Layout, Measure, Placed, Size, Wire } from "./layout.ts";
 import { escape } from "./math.ts";
 import { isTurns, Walker } from "./steps.ts";
 import type { Held, Item, Row, Turns } from "./steps.ts";
 
-const SMALL = 11.5, HIGH = 40, LOW = 26, TITLE = 24, SIGN = 22, STRIP = 16, WIDE = 900, LIST = 320;
+const SMALL = 11.5, HIGH = 40, LOW = 26, TITLE = 24, SIGN = 22, STRIP = 16, WIDE = 900, LIST = 320, REST = 90;
 
 /** What is kept of a page's flow between two draws. */
-interface View { drawn: string; folded: Set<string>; picked: string; module: string; at: string; isOpen: boolean | null }
+interface View { changes: unknown; timer: number; drawn: string; folded: Set<string>; picked: string; at: string; isOpen: boolean | null }
 const views = new WeakMap<Explorer, View>();
 const viewOf = (explorer: Explorer): View => {
-  if (!views.has(explorer)) views.set(explorer, { drawn: "", folded: new Set(), picked: "", module: "", at: "", isOpen: null });
+  if (!views.has(explorer)) views.set(explorer, { changes: null, timer: 0, drawn: "", folded: new Set(), picked: "", at: "", isOpen: null });
   return views.get(explorer)!;
 };
 
+/** Draw the flow; while a dial turns, as soon as it rests. */
 export function drawFlow(explorer: Explorer): void {
-  const { data, model } = explorer, card = explorer.el("flow");
+  const view = viewOf(explorer), isTurning = view.changes !== explorer.changes && view.drawn !== "" && explorer.el("flow").firstChild !== null;
+  view.changes = explorer.changes;
+  clearTimeout(view.timer);
+  if (isTurning) view.timer = window.setTimeout(() => drawNow(explorer), REST);
+  else drawNow(explorer);
+}
+
+function reasonOfNone({ data, word }: { data: Explorer["data"]; word: Explorer["word"] }, walker: Walker | null): string {
+  const unheld = walker?.unheld();
+  if (!data.flow) return word("flow_none", { family: data.family });
+  if (data.flow.other) return word("flow_other", { base: data.flow.class, task: data.class });
+  return unheld ? word("flow_unheld", { value: unheld }) : "";
+}
+
+function drawNow(explorer: Explorer): void {
+  const { data, model } = explorer, card = explorer.el("flow"), walker = data.flow && !data.flow.other ? new Walker(data.flow, model) : null;
+  const why = reasonOfNone({ data, word: (key, values) => explorer.word(key, values) }, walker);
   explorer.el("flowcard").hidden = false;
-  const walker = data.flow && new Walker(data.flow, model), unheld = walker?.unheld();
-  const why = !walker ? explorer.word("flow_none", { family: data.family }) : unheld ? explorer.word("flow_unheld", { value: unheld }) : "";
   explorer.el("saveflow").hidden = why !== "";
   if (why) { card.innerHTML = `<p class="said">${escape(why)}</p>`; viewOf(explorer).drawn = ""; return; }
-  const rows = walker!.module(""), view = viewOf(explorer), wide = card.clientWidth || 860;
-  const key = [wide, explorer.lang, data.model, data.class, [...view.folded], JSON.stringify(rows, (name, value) => (name === "of" ? undefined : value))].join("|");
+  const rows = walker!.module(""), added = walker!.added(), view = viewOf(explorer), wide = card.clientWidth || 860;
+  const key = [wide, explorer.lang, data.model, data.class, [...view.folded], JSON.stringify([rows, added], (name, value) => (name === "of" ? undefined : value))].join("|");
   if (view.drawn !== key || !card.firstChild) {
     view.drawn = key;
-    new Drawing(explorer, rows, view).draw(card, wide);
+    new Drawing(explorer, rows, added, view).draw(card, wide);
   }
   markFlow(explorer);
 }
 
 /** Show which boxes are of what is chosen, here and on the map. */
 export function markFlow(explorer: Explorer): void {
-  const { picked, module } = viewOf(explorer), { chosen } = explorer;
+  const { picked } = viewOf(explorer), { chosen } = explorer, module = boxAt(explorer, picked)?.dataset.module;
   for (const box of explorer.root.querySelectorAll<SVGElement>("[data-box]")) {
-    const isChosen = Boolean(chosen) && (picked ? box.dataset.box === picked : box.dataset.component === chosen);
+    const isChosen = Boolean(chosen) && (picked ? box.dataset.module === module : box.dataset.component === chosen);
     box.classList.toggle("chosen", isChosen);
     if (box.hasAttribute("aria-pressed")) box.setAttribute("aria-pressed", String(isChosen));
   }
@@ -58,8 +73,7 @@ const moduleOf = (name: string): string => name.slice(0, Math.max(0, name.lastIn
 
 /** Choose a box: its module on the map, its component in the formula and the table. A frame is folded or unfolded. */
 export function pickBox(explorer: Explorer, path: string): void {
-  const view = viewOf(explorer), box = explorer.root.querySelector<SVGElement>(`[data-box="${CSS.escape(path)}"]`), component = box?.dataset.component ?? "";
-  view.module = box?.dataset.module ?? "";
+  const view = viewOf(explorer), box = boxAt(explorer, path), component = box?.dataset.component ?? "";
   view.at = path;
   const isSame = view.picked === path && explorer.chosen === component;
   view.picked = isSame ? "" : path;
@@ -72,27 +86,46 @@ export function foldFrame(explorer: Explorer, key: string): void {
   if (!folded.delete(key)) folded.add(key);
 }
 
+const boxAt = (explorer: Explorer, path: string): SVGElement | null => (path ? explorer.root.querySelector<SVGElement>(`[data-box="${CSS.escape(path)}"]`) : null);
+
+/** Return what a link holds of the flow: the folded frames, and the box that is chosen. */
+export function linkOfFlow(explorer: Explorer): { fold: string; box: string } {
+  const { folded, picked } = viewOf(explorer);
+  return { fold: [...folded].join(" "), box: explorer.chosen ? picked : "" };
+}
+
+export function readFlow(explorer: Explorer, state: URLSearchParams): void {
+  Object.assign(viewOf(explorer), { folded: new Set((state.get("fold") ?? "").split(" ").filter(Boolean)), picked: explorer.chosen ? state.get("box") ?? "" : "" });
+}
+
 export const forgetPicked = (explorer: Explorer): void => { viewOf(explorer).picked = ""; };
 
-class Drawing implements Measure {
+export class Drawing implements Measure {
   private tensors: Set<string>;
 
-  constructor(private explorer: Explorer, private rows: Item[], private view: View) {
-    const { data } = explorer;
-    this.tensors = new Set(data.tensors.filter((one) => one.name.startsWith(data.prefix)).map((one) => one.name.slice(data.prefix.length)));
+  constructor(private explorer: Explorer, private rows: Item[], private added: Row[], private view: View) {
+    const { data } = explorer, { prefix } = data.flow!;
+    this.tensors = new Set(data.tensors.filter((one) => one.name.startsWith(prefix)).map((one) => one.name.slice(prefix.length)));
   }
 
   draw(card: HTMLElement, wide: number): void {
     const { explorer, view } = this, { flow } = explorer.data, room = wide >= WIDE ? wide - LIST - 32 : wide;
-    const root = graphOf(this.rows, "", "", true, this.tensors), found = layout(root, room, this), scrolled = card.querySelector(".steps")?.scrollTop ?? 0;
+    const found = this.layout(room), scrolled = card.querySelector(".steps")?.scrollTop ?? 0;
     const label = explorer.word("flow_label", { class: flow!.class });
     const notes = [noteOfTask(explorer), explorer.word("flow_left_out"), explorer.word("flow_proved", { against: flow!.against, configs: flow!.configs })].filter(Boolean);
     const isOpen = view.isOpen ?? wide >= WIDE;
     card.innerHTML = `<p class="said" data-at="flowsaid">${escape(explorer.word("flow_hint"))}</p><div class="flowing ${wide >= WIDE ? "beside" : ""}"><svg data-at="flowsvg" role="group" aria-label="${escape(label)}" viewBox="0 0 ${found.w.toFixed(0)} ${(found.h + 4).toFixed(0)}" style="max-width:${found.w.toFixed(0)}px">${this.svg(found, 0, 2)}</svg>
-<details ${isOpen ? "open" : ""}><summary>${escape(explorer.word("flow_list"))}</summary><div class="steps" tabindex="0" role="region" aria-label="${escape(explorer.word("flow_list"))}">${this.list(this.rows)}</div></details></div>${notes.map((note) => `<p class="said">${escape(note)}</p>`).join("")}`;
+<details ${isOpen ? "open" : ""}><summary>${escape(explorer.word("flow_list"))}</summary><div class="steps" tabindex="0" role="region" aria-label="${escape(explorer.word("flow_list"))}">${this.list(this.rows)}${this.added.length ? `<ol><li>${escape(explorer.word("flow_added", { task: explorer.data.class }))}${this.list(this.added)}</li></ol>` : ""}</div></details></div>${notes.map((note) => `<p class="said">${escape(note)}</p>`).join("")}`;
     card.querySelector("details")!.ontoggle = (event) => { view.isOpen = (event.target as HTMLDetailsElement).open; };
     card.querySelector(".steps")!.scrollTop = scrolled;
     this.rove(card);
+  }
+
+  /** Return where everything is in a room of some width. */
+  layout(room: number): Layout {
+    const root = graphOf(this.rows, "", "", true, this.tensors);
+    if (this.added.length) addBelow(root, this.added, this.explorer.word("flow_added", { task: this.explorer.data.class }));
+    return layout(root, room, this);
   }
 
   /** One stop of the tab key for all boxes; arrows go from one to the next. */
@@ -142,13 +175,13 @@ class Drawing implements Measure {
     if (node.kind === "tensor") { const [, shape] = this.held(node); return [node.name, shape].filter(Boolean); }
     const { row } = node;
     if (!row) return [node.name];
-    if (row.kind === "f") return /attention_forward|attention_interface/.test(row.called) ? [this.explorer.word("flow_attention")] : [row.called.replace(/^(apply|torch)_/, "").replace(/_/g, " ").trim()];
+    if (row.kind === "f") return /attention_forward|attention_interface/.test(row.called) ? [this.explorer.word("flow_attention"), this.heads(node)].filter(Boolean) : [row.called.replace(/^(apply|torch)_/, "").replace(/_/g, " ").trim()];
     const name = row.called.replace(/^root\./, "");
     return [name, this.second(row).replace(isTight ? /^[\d,]+ (?=→)/ : "", "")].filter(Boolean);
   }
 
   private held(node: Node): [Held["of"] | undefined, string] {
-    const { data, model } = this.explorer, of = data.tensors.find((one) => one.name === data.prefix + node.key);
+    const { data, model } = this.explorer, of = data.tensors.find((one) => one.name === data.flow!.prefix + node.key);
     try { return [of, of ? of.dims.map((tree) => count(model.size(tree, model.env, 0))).join(" × ") : ""]; } catch { return [of, ""]; }
   }
 
@@ -171,6 +204,17 @@ class Drawing implements Measure {
     try { return this.explorer.word("flow_experts", { met: Number(model.trees[tree](model.env)), many }); } catch { return ""; }
   }
 
+  /** Return how many heads an attention has, from the config that its module is of. */
+  private heads({ path = "" }: Node): string {
+    const { model, data, word } = { model: this.explorer.model, data: this.explorer.data, word: (key: string, values: Record<string, unknown>) => this.explorer.word(key, values) };
+    const own = data.tensors.filter((one) => one.name.startsWith(`${data.flow!.prefix}${path}.`)).flatMap((one) => one.dims.flatMap((dim) => [...model.names[dim]]));
+    const config = own.find((name) => name.includes("."))?.replace(/[^.]*$/, "") ?? "", side = /decoder/.test(path) ? "decoder_" : "encoder_";
+    const value = (...names: string[]) => names.map((name) => model.env[config + name]).find((one) => typeof one === "number");
+    const heads = value("num_attention_heads", "num_heads", "n_head", "n_heads", `${side}attention_heads`), keys = value("num_key_value_heads");
+    if (heads === undefined) return "";
+    return keys === undefined || keys === heads ? word("flow_heads", { heads }) : word("flow_groups", { heads, keys });
+  }
+
   /** Return the name of a frame: of what it is, and how often it runs. */
   private titleOf(node: Node): string {
     const { explorer } = this, many = node.many ?? 1;
@@ -190,19 +234,26 @@ class Drawing implements Measure {
     const shown = new Set<number>(), labels = found.wires.map((wire) => {
       if (shown.has(wire.from.id)) return "";
       shown.add(wire.from.id);
-      const text = this.shapeAfter(wire.from, wire.to);
-      return text && `<text class="shape" x="${n(wire.x + 5)}" y="${n(wire.y + 11)}" font-size="10.5">${escape(text)}</text>`;
+      return this.label(wire, found.boxes);
     });
     return `<g transform="translate(${n(x)} ${n(y)})">${wires.join("")}${found.boxes.map((box) => this.box(box)).join("")}<g aria-hidden="true">${labels.join("")}</g></g>`;
   }
 
-  /** Return the width of what comes out of a box, or of what a linear module after it takes. */
-  private shapeAfter(from: Node, to: Node): string {
-    if (from.kind === "frame" && !this.isFolded(from)) return "";
-    const out = widthOut(from);
-    if (out) return count(out);
-    const into = to.row && /Linear/.test(to.row.class) ? to.row.tensors.find((one) => one.name === "weight")?.shape[1] : undefined;
-    return into ? count(into) : "";
+  /** Return the width of what flows in a wire, where there is room: its letter and its number. */
+  private label({ from, to, x, y }: Wire, boxes: Placed[]): string {
+    const size = this.widthAfter(from, to), { trees, letters } = this.explorer.data;
+    if (!size) return "";
+    const field = trees[size[1]], [letter, index] = typeof field === "string" ? (letters[field] ?? "").split(/_(.*)/) : [""], text = count(size[0]);
+    const wide = 10 + width(`${letter}${index ?? ""} ${text}`, 10.5);
+    if (boxes.some((box) => box.x < x + wide && x < box.x + box.w && box.y < y + 13 && y < box.y + box.h)) return "";
+    const sign = letter && `<tspan font-style="italic">${escape(letter)}</tspan>${index ? `<tspan dy="2" font-size="8">${escape(index)}</tspan><tspan dy="-2"> </tspan>` : " "}`;
+    return `<text class="shape" x="${n(x + 5)}" y="${n(y + 11)}" font-size="10.5"${sign ? ` data-field="${escape(field)}"` : ""}>${sign}${text}</text>`;
+  }
+
+  /** Return the width of what comes out of a box, or of what a linear module after it takes, and its expression. */
+  private widthAfter(from: Node, to: Node): [number, number] | null {
+    if (from.kind === "frame" && !this.isFolded(from)) return null;
+    return widthOut(from) ?? (/Linear/.test(to.row?.class ?? "") ? sizeAt(to.row!, 1) : null);
   }
 
   private box({ node, x, y, w, h, inside, isTight }: Placed): string {
@@ -288,13 +339,18 @@ function cut(text: string, room: number, size: number): string {
   return `${left}…`;
 }
 
+/** Return a dimension of a module's weight, with the number of its expression. */
+function sizeAt(row: Row, at: number): [number, number] | null {
+  const weight = row.tensors.find((one) => one.name === "weight");
+  return weight && at < weight.shape.length ? [weight.shape[at], weight.of.dims[at]] : null;
+}
+
 /** Return the last dimension of what a module gives, where its weight says so. */
-function widthOut({ kind, row, graph }: Node): number | null {
+function widthOut({ kind, row, graph }: Node): [number, number] | null {
   if (kind === "frame" && graph) { const last = graph.edges.find((edge) => graph.nodes[edge.to].kind === "out"); return last ? widthOut(graph.nodes[last.from]) : null; }
-  const weight = row?.tensors.find((one) => one.name === "weight");
-  if (!row || !weight) return null;
-  if (/Embedding|Conv1D/.test(row.class)) return weight.shape[1] ?? null;
-  return /Linear|[Nn]orm/.test(row.class) ? weight.shape[0] : null;
+  if (!row) return null;
+  if (/Embedding|Conv1D/.test(row.class)) return sizeAt(row, 1);
+  return /Linear|[Nn]orm/.test(row.class) ? sizeAt(row, 0) : null;
 }
 
 /** Return indices as text, such as `0–2, 4–6`. */

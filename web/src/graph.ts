@@ -1,7 +1,7 @@
 // What is drawn of the steps: boxes and what leads from one to another, a graph for each module that has modules inside.
 // Masks, angles of positions and what only sorts or copies are left out of the picture; the list of steps has them.
 
-import { isTurns, rootOf } from "./steps.ts";
+import { hasModule, isTurns, rootOf } from "./steps.ts";
 import type { Item, Row, Turns } from "./steps.ts";
 
 export interface Node {
@@ -9,8 +9,10 @@ export interface Node {
   /** port: a value that comes in; leaf: a module or function; sign: an operation; tensor: a parameter; frame: has a graph. */
   kind: "port" | "leaf" | "sign" | "tensor" | "frame" | "strip" | "out";
   name: string; key: string; row?: Row; turns?: Turns; many?: number; of?: number[]; graph?: Graph; residual?: boolean; when?: string;
+  /** The path of the module in whose steps it is. */
+  path?: string;
 }
-export interface Edge { from: number; to: number; residual: boolean }
+export interface Edge { from: number; to: number; residual: boolean; isHidden?: boolean }
 export interface Graph { nodes: Node[]; edges: Edge[] }
 
 const SIGNS: Record<string, string> = { "+": "+", "-": "−", "*": "×", "/": "÷", "@": "@" };
@@ -19,11 +21,6 @@ const HIDDEN_CALL = /^(create_\w*mask|new|build_\w*|create_position\w*)$|rotary_
 /** Operations that only move, choose or scale values: their result is what they were given. */
 const PASSED = new Set(["copy", "put", "index", "gather", "masked_fill", "where", "min", "max", "sort", "index_select", "and", "eq", "pad", "roll", "cumsum", "log"]);
 
-/** Whether there is a module with tensors inside steps. */
-export function hasModule(rows: Item[]): boolean {
-  return rows.some((item) => (isTurns(item) ? item.kinds.some((kind) => hasModule(kind.rows)) : item.kind === "m" && (item.tensors.length > 0 || hasModule(item.rows))));
-}
-
 class Builder {
   readonly graph: Graph = { nodes: [], edges: [] };
   private values = new Map<string, number | null>();
@@ -31,7 +28,7 @@ class Builder {
 
   constructor(private path: string, private key: string, private isRoot: boolean, private tensors: Set<string>) {}
 
-  private add(node: Omit<Node, "id">): number { return this.graph.nodes.push({ ...node, id: this.graph.nodes.length }) - 1; }
+  private add(node: Omit<Node, "id">): number { return this.graph.nodes.push({ path: this.path, ...node, id: this.graph.nodes.length }) - 1; }
 
   private link(from: number, to: number, residual = false): void {
     if (!this.graph.edges.some((edge) => edge.from === from && edge.to === to)) this.graph.edges.push({ from, to, residual });
@@ -131,4 +128,11 @@ export function graphOf(rows: Item[], path: string, key: string, isRoot: boolean
     graph.edges.push({ from: last, to: last + 1, residual: false });
   }
   return graph;
+}
+
+/** Put below a graph the modules that a class adds to its base class. */
+export function addBelow(graph: Graph, rows: Row[], name: string): void {
+  const nodes = rows.map((row, id): Node => ({ id, kind: "leaf", name: row.path, key: row.path, row })), id = graph.nodes.length;
+  graph.nodes.push({ id, kind: "frame", name, key: "+", when: "+", graph: { nodes, edges: [] } });
+  graph.edges.push({ from: graph.nodes.find((node) => node.kind === "out")!.id, to: id, residual: false, isHidden: true });
 }

@@ -9,7 +9,7 @@ export interface Layout extends Size { boxes: Placed[]; wires: Wire[]; in: numbe
 /** Says how large a node is in a room; a frame says how much is around its graph. */
 export interface Measure { size(node: Node, room: number, isTight?: boolean): Size; title(node: Node): Size; isFolded(node: Node): boolean }
 
-const GAP = 14, LANE = 11, PAD = 10, TRACK = 7, LABEL = 15, ARROW = 9;
+const GAP = 14, LANE = 11, PAD = 10, TRACK = 7, LABEL = 15, ARROW = 9, ASIDE = 7;
 
 interface Lane { edge: number; left: boolean; at: number }
 interface Plan { rows: number[][]; row: number[]; lanes: Lane[]; left: number; right: number }
@@ -42,7 +42,7 @@ function tighten(graph: Graph, sizes: Placed[], room: number, measure: Measure):
 function sized(node: Node, room: number, measure: Measure): Placed {
   if (node.kind !== "frame" || measure.isFolded(node)) return { node, x: 0, y: 0, ...measure.size(node, room) };
   const title = measure.title(node), inside = layout(node.graph!, room - 2 * PAD, measure), w = Math.min(room, Math.max(title.w, inside.w + 2 * PAD));
-  return { node, x: 0, y: 0, w, h: title.h + inside.h, inside };
+  return { node, x: 0, y: 0, w, h: title.h + inside.h + (node.graph!.nodes.some((one) => one.kind === "out") ? 0 : PAD), inside };
 }
 
 /** Return the rows of nodes, and in which lane an edge is that does not lead to the next row. */
@@ -79,7 +79,9 @@ function ranks({ nodes, edges }: Graph): number[] {
   const rank = nodes.map(() => 0), first = nodes.find((node) => node.kind === "port")?.id, hasSource = new Set(edges.map((edge) => edge.to));
   for (const { id } of nodes) for (const edge of edges) if (edge.to === id) rank[id] = Math.max(rank[id], rank[edge.from] + 1);
   for (const node of nodes) {
-    if (node.kind === "out") rank[node.id] = Math.max(0, ...nodes.filter((one) => one.id !== node.id).map((one) => rank[one.id])) + 1;
+    const hidden = edges.find((edge) => edge.to === node.id && edge.isHidden);
+    if (node.kind === "out") rank[node.id] = Math.max(0, ...nodes.slice(0, node.id).map((one) => rank[one.id])) + 1;
+    else if (hidden) rank[node.id] = rank[hidden.from] + 1;
     else if (!hasSource.has(node.id) && node.id !== first) rank[node.id] = Math.max(0, Math.min(...edges.filter((edge) => edge.from === node.id).map((edge) => rank[edge.to]), rank.length) - 1);
   }
   return rank;
@@ -104,6 +106,9 @@ function placed(graph: Graph, plan: Plan, sizes: Placed[]): Layout {
     if (!ends[at].side) nets.push({ edge: at, from: edge.from, to: edge.to, x1: xOf(lane), x2, gap: row[edge.to] - 1, track: 0 });
   });
   const tracks = rows.map((_, gap) => tracksOf(nets.filter((net) => net.gap === gap)));
+  // Two nets that each come down where the other goes down have no order: one comes down a little aside.
+  for (const net of nets)
+    if (net.gap === row[net.to] - 1 && nets.some((one) => one.gap === net.gap && isAbove(one, net) && one.track >= net.track)) net.x2 = ends[net.edge].x += ASIDE;
   let y = 0;
   const tops: number[] = [], bottoms: number[] = [];
   rows.forEach((ids, at) => {
@@ -115,7 +120,8 @@ function placed(graph: Graph, plan: Plan, sizes: Placed[]): Layout {
     if (at < rows.length - 1) y += LABEL + Math.max(0, tracks[at] - 1) * TRACK + ARROW + 2;
   });
   const yOf = (net: Net) => bottoms[net.gap] + LABEL + net.track * TRACK;
-  const wires = graph.edges.map((edge, at): Wire => {
+  const wires = graph.edges.flatMap((edge, at): Wire[] => {
+    if (edge.isHidden) return [];
     const source = sizes[edge.from], target = sizes[edge.to], own = nets.filter((net) => net.edge === at), x1 = spine(edge.from), y1 = source.y + source.h, x2 = ends[at].x;
     const points: [number, number][] = [[x1, y1]], lane = laneOf.get(at), y2 = ends[at].side ? target.y + (target.inside ? 12 : target.h / 2) : target.y;
     if (lane) {
@@ -125,7 +131,7 @@ function placed(graph: Graph, plan: Plan, sizes: Placed[]): Layout {
     } else if (own.length) points.push([x1, yOf(own[0])], [x2, yOf(own[0])], [x2, y2]);
     else points.push([x2, y2]);
     const end = points.at(-1)!, turn = ends[at].side ? (lane!.left ? -90 : 90) : 0;
-    return { d: rounded(points), from: source.node, to: target.node, residual: edge.residual && lane !== undefined, x: x1, y: y1, tip: target.h === 0 ? null : [...end, turn] };
+    return [{ d: rounded(points), from: source.node, to: target.node, residual: edge.residual && lane !== undefined, x: x1, y: y1, tip: target.h === 0 ? null : [...end, turn] }];
   });
   const out = graph.nodes.find((node) => node.kind === "out"), first = rows[0]?.[0];
   return { w, h: y, boxes: sizes, wires, in: first === undefined ? w / 2 : spine(first), out: out ? spine(out.id) : w / 2 };
@@ -150,16 +156,23 @@ function portsOf(graph: Graph, sizes: Placed[], laneOf: Map<number, Lane>, rows:
   return ends;
 }
 
-/** Give each net of a gap a track in which it crosses no other of another source; return how many there are. */
+/** Whether a net goes down where another one comes down to its target, so that it has to turn aside above that one. */
+const isAbove = (one: Net, net: Net) => one.from !== net.from && one.to !== net.to && Math.abs(one.x1 - net.x2) < 1;
+
+/** Give each net of a gap a track in which it runs over no other of another source; return how many there are. */
 function tracksOf(nets: Net[]): number {
-  const taken: { from: number; to: number; low: number; high: number; track: number }[] = [];
-  for (const net of nets) {
-    const low = Math.min(net.x1, net.x2) - 4, high = Math.max(net.x1, net.x2) + 4;
-    let track = 0;
-    while (taken.some((one) => one.track === track && one.from !== net.from && one.low < high && low < one.high)) track++;
-    net.track = track;
-    taken.push({ from: net.from, to: net.to, low, high, track });
-  }
+  const taken: Net[] = [];
+  const above = (net: Net) => nets.filter((one) => isAbove(one, net));
+  const give = (net: Net, before: Net[]): void => {
+    if (taken.includes(net) || before.includes(net)) return;
+    const first = above(net);
+    first.forEach((one) => give(one, [...before, net]));
+    net.track = Math.max(0, ...first.filter((one) => taken.includes(one)).map((one) => one.track + 1));
+    const [low, high] = [Math.min(net.x1, net.x2) - 4, Math.max(net.x1, net.x2) + 4];
+    while (taken.some((one) => one.track === net.track && one.from !== net.from && Math.min(one.x1, one.x2) < high && low < Math.max(one.x1, one.x2))) net.track++;
+    taken.push(net);
+  };
+  nets.forEach((net) => give(net, []));
   return nets.length ? Math.max(...nets.map((net) => net.track)) + 1 : 0;
 }
 

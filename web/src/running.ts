@@ -55,15 +55,14 @@ export class Running {
   }
 
   /** Return why the recorded operations do not hold for the present fields; empty if they do. */
-  refused(entries: Entry[]): string {
+  refused(entries: Entry[], run: Run): string {
     const { env } = this.model;
     for (const name in this.data.held)
       if (name in env && !OPERATIONS["in"](env[name], this.data.held[name].map(literal))) return `${name} = ${env[name] instanceof Float ? (env[name] as Float).value : env[name]}`;
     const owner = (name: string) => name.slice(0, Math.max(0, name.lastIndexOf("."))), present = new Set(entries.map((entry) => owner(entry.of.name)));
     const absent = new Set(this.model.data.tensors.map((of) => owner(of.name)).filter((path) => !present.has(path)));
     try {
-      if (absent.size) for (const bound of this.bind("forward", this.names({ batch: 1, sequence: 2, context: 2 }))) if (absent.has(bound.path[0])) return bound.path[0];
-      this.flops("forward", { batch: 1, sequence: Math.min(2, this.most()), context: 2 });
+      for (const bound of this.kind("forward", run)) if (absent.has(bound.path[0])) return bound.path[0];
     } catch (error) { if (error instanceof NoValue) return error.message; throw error; }
     return "";
   }
@@ -228,7 +227,8 @@ export function checkRuns(model: Model): Checked {
     let found: Record<string, string> = {};
     try {
       const entries = model.bind(set), running = new Running(model, data!).renew(entries);
-      found = running.refused(entries) ? { refused: running.refused(entries) } : figures(running, { batch, sequence, context: sequence }, entries);
+      const run = { batch, sequence, context: sequence }, refused = running.refused(entries, run);
+      found = refused ? { refused } : figures(running, run, entries);
     } catch (error) { found = { error: (error as Error).message }; }
     for (const name of new Set([...Object.keys(expected), ...Object.keys(found)]))
       if (found[name] !== expected[name]) { wrong.push(`${JSON.stringify(changes)} ${name}: ${found[name]}, not ${expected[name]}`); break; }

@@ -12,7 +12,11 @@ export type Line = Step | ["for", string, Line[]];
 
 /** What Python writes in explorer/flow_contract.py. */
 export interface Flow {
-  class: string; against: string; configs: number;
+  /** The base class, which is recorded; whether the class has too many other modules for it. */
+  class: string; other?: boolean;
+  /** Where the class has its base class, which modules of it the class lacks, and which it adds. */
+  prefix: string; absent: string[]; added: Record<string, string>;
+  against: string; configs: number;
   held: Record<string, Tree>; fields: Record<string, Tree>;
   modules: Record<string, [number, number][]>; functions: Record<string, number>;
   programs: Line[][]; conditions: [string, number][]; repeat: Record<string, number>; classes: Record<string, string>;
@@ -34,15 +38,19 @@ const MOST_LAYERS = 10_000;
 /** Return a value that an argument is, or is a part of. */
 export const rootOf = (argument: string): string => (argument.startsWith("self.") ? argument : argument.split("|")[0].split(".")[0].replace(/\*+$/, ""));
 
-/** Return the tensors of the class by the path of their module in the base class. */
+/** Return the tensors of the class by the path of their module. */
 function tensorsByModule(data: Contract): Map<string, TensorOf[]> {
   const found = new Map<string, TensorOf[]>();
   for (const of of data.tensors) {
-    if (!of.name.startsWith(data.prefix)) continue;
-    const name = of.name.slice(data.prefix.length), path = name.slice(0, Math.max(0, name.lastIndexOf(".")));
+    const path = of.name.slice(0, Math.max(0, of.name.lastIndexOf(".")));
     found.set(path, [...(found.get(path) ?? []), of]);
   }
   return found;
+}
+
+/** Whether there is a module with tensors inside steps. */
+export function hasModule(rows: Item[]): boolean {
+  return rows.some((item) => (isTurns(item) ? item.kinds.some((kind) => hasModule(kind.rows)) : item.kind === "m" && (item.tensors.length > 0 || hasModule(item.rows))));
 }
 
 export class Walker {
@@ -96,6 +104,7 @@ export class Walker {
       const step = line as Step, when = this.undecided(step[4], env);
       if (when === null) continue;
       const row = this.row(step, path, at), roots = row.given.map(rootOf);
+      if (this.isAbsent(row)) continue;
       found.push({ ...row, meets: meeting(row, madeOf, lines), when });
       madeOf.set(row.value, new Set([...roots, ...roots.flatMap((root) => [...(madeOf.get(root) ?? [])])]));
     }
@@ -122,9 +131,20 @@ export class Walker {
     row.path = called.startsWith("root.") ? called.slice(5) : path ? `${path}.${called}` : called;
     const named = this.flow.classes[row.path] ?? "";
     row.class = named.startsWith("= ") ? shown(this.env[named.slice(2)] ?? named.slice(2)) : named;
-    row.tensors = this.tensorsAt(row.path, at);
+    row.tensors = this.tensorsAt((this.flow.prefix + row.path).replace(/\.$/, ""), at);
     row.rows = this.module(row.path, at);
     return row;
+  }
+
+  /** Whether the class lacks a module that its base class has. */
+  private isAbsent({ path, rows }: Row): boolean {
+    const { absent } = this.flow;
+    return path !== "" && (absent.includes(path) || (absent.some((one) => one.startsWith(`${path}.`)) && !hasModule(rows)));
+  }
+
+  /** Return the modules that the class adds to its base class; in which order they run is not recorded. */
+  added(): Row[] {
+    return Object.entries(this.flow.added).map(([path, kind]): Row => ({ value: "", kind: "m", called: path, given: [], path, class: kind, tensors: this.tensorsAt(path, {}), meets: "", when: "", rows: [] })).filter((row) => row.tensors.length);
   }
 
   /** Return the tensors of a module that there are at the indices of its path. */

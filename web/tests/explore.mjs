@@ -21,8 +21,8 @@ function flowProblems() {
     }
   });
   const shown = new Set(boxes.map((box) => box.dataset.box)), { data } = window.explorer;
-  const modules = Object.keys(data.flow.classes).filter((path) => !data.flow.modules[path] && data.tensors.some((one) => one.name.startsWith(`${data.prefix}${path}.`) && one.name.split(".").length === (data.prefix + path).split(".").length + 1));
-  const held = new Set(window.explorer.state.entries.map((entry) => entry.of.name.slice(data.prefix.length).split(".").slice(0, -1).join(".")));
+  const modules = Object.keys(data.flow.classes).filter((path) => !data.flow.modules[path] && data.tensors.some((one) => one.name.startsWith(`${data.flow.prefix}${path}.`) && one.name.split(".").length === (data.flow.prefix + path).split(".").length + 1));
+  const held = new Set(window.explorer.state.entries.map((entry) => entry.of.name.slice(data.flow.prefix.length).split(".").slice(0, -1).join(".")));
   for (const path of modules) if (held.has(path) && !(path in data.flow.unused) && ![...shown].some((one) => one === path || one?.startsWith(`${path}.`))) found.push(`no box: ${path}`);
   return found;
 }
@@ -76,7 +76,13 @@ async function drive(file) {
   const tall = await page.$eval("[data-at=flowsvg]", (svg) => svg.clientHeight);
   await page.locator("[data-at=flow] .head").last().focus();
   await page.keyboard.press("Enter");
-  hold("no frame folds", (await page.$eval("[data-at=flowsvg]", (svg) => svg.clientHeight)) < tall);
+  const low = await page.$eval("[data-at=flowsvg]", (svg) => svg.clientHeight);
+  hold("no frame folds", low < tall);
+  const same = await browser.newPage({ viewport: { width: 1440, height: 900 } });
+  await same.goto(page.url());
+  await same.waitForSelector(".node.chosen");
+  hold("the link forgets what is folded", (await same.$eval("[data-at=flowsvg]", (svg) => svg.clientHeight)) === low);
+  await same.close();
   await page.keyboard.press("Enter");
   await page.locator("[data-do^='leave ']").first().click();
   hold("leaving a component out is not said", (await page.textContent("[data-at=where]")).includes(found.total));

@@ -23,10 +23,14 @@ if TYPE_CHECKING:
 
 _BY_FIELD = "= "  # a module without tensors whose class a field names
 _ALWAYS = -1  # the condition that always holds
+_MOST_ABSENT = 3  # modules of the base class that a task class may lack, such as a pooler
 
 
 def flow_contract(weighing: Weighing, table: TreeTable) -> dict[str, Any] | None:
-    """Return what a page needs to draw the flow of a family, or None if it has no flow.
+    """Return what a page needs to draw the flow of a class, or None if the family has no flow.
+
+    A flow is that of the base class. Of a task class that has all its modules, or nearly all, it is
+    drawn too, with what the class adds; ``other`` says that a class has too many others.
 
     Example:
         >>> from weighbridge.answers.weigh import weigh
@@ -49,10 +53,12 @@ class _FlowWriter:
         self.programs: list[list[Any]] = []
         self.conditions: dict[str, int] = {}
         self.indices: set[str] = set()
-        self.called: set[str] = set()
+        self.prefix, self.absent = _inside_class(flow.class_name, weighing)
 
     def contract(self) -> dict[str, Any]:
         described = self.flow.to_dict()
+        if len(self.absent) > _MOST_ABSENT:
+            return {"class": self.flow.class_name, "other": True}
         modules = {
             path: [
                 [self._condition(variant["when"]), self._program(variant["steps"])]
@@ -64,6 +70,9 @@ class _FlowWriter:
         repeat = self.weighing.model.blueprint.repeat
         return {
             "class": self.flow.class_name,
+            "prefix": self.prefix,
+            "absent": self.absent,
+            "added": self._added(),
             "against": self.flow.proof["against"],
             "configs": self.flow.proof["configs"],
             "held": {name: value_json(value) for name, value in self.flow.held.items()},
@@ -106,6 +115,13 @@ class _FlowWriter:
         flow = self.flow
         return {**self.weighing.model.blueprint.modules(flow.class_name), **flow.bare}
 
+    def _added(self) -> dict[str, str]:
+        """Return the class of each module that the class has besides its base class."""
+        weighing, prefix = self.weighing, self.prefix
+        classes = weighing.model.blueprint.modules(weighing.class_name)
+        paths = _modules_of(weighing, weighing.class_name)
+        return {path: classes.get(path, "") for path in paths if not f"{path}.".startswith(prefix)}
+
     def _other_fields(self) -> dict[str, Any]:
         """Return the values of names in conditions and classes that are no fields of the page."""
         model = self.weighing.model
@@ -123,3 +139,26 @@ class _FlowWriter:
             for name in sorted(wanted)
             if name in known and name not in model.fields
         }
+
+
+def _modules_of(weighing: Weighing, class_name: str) -> list[str]:
+    """Return the paths of the modules of a class that hold tensors, in checkpoint order."""
+    templates = weighing.model.blueprint.templates(class_name)
+    return list(dict.fromkeys(template.name.rpartition(".")[0] for template in templates))
+
+
+def _inside_class(base: str, weighing: Weighing) -> tuple[str, list[str]]:
+    """Return under which prefix a class has its base class, and what of that it lacks.
+
+    The prefix of a family is not that of every class: ``CamembertForMaskedLM`` has its base class
+    under ``roberta``. The prefix under which least is missing is taken.
+    """
+    wanted, there = _modules_of(weighing, base), _modules_of(weighing, weighing.class_name)
+    prefixes = [weighing.model.blueprint.prefix(weighing.class_name)]
+    prefixes += [path.removesuffix(wanted[0]) for path in there if path.endswith(wanted[0])]
+    missing = {
+        prefix: [path for path in wanted if f"{prefix}{path}".rstrip(".") not in there]
+        for prefix in prefixes
+    }
+    prefix = min(missing, key=lambda one: len(missing[one]))
+    return prefix, missing[prefix]

@@ -99,6 +99,7 @@ class _RunOfPage:
             self.trained_with = self.found.profiles[0]
         self.attribution = Attribution(weighing.ledger)
         self.modules = Modules(weighing.ledger, ParallelDivision(weighing.ledger).stack)
+        self._nullable = frozenset((*self.known.fields, *self.known.computed))
         self._paths: dict[str, int] = {}
         self._path_table: list[list[Any]] = []
 
@@ -144,7 +145,7 @@ class _RunOfPage:
     def _of_kind(self, kind: str) -> Iterator[list[Any]]:
         decided = self._decided(kind)
         for entry in self.known.entries(self.weighing.class_name, kind):
-            when = None if entry.when is None else settled(entry.when, decided)
+            when = None if entry.when is None else settled(entry.when, decided, self._nullable)
             if when == ("value", False):
                 continue
             if when == ("value", True):
@@ -166,13 +167,15 @@ class _RunOfPage:
         self, entry: OperationTemplate, when: Tree | None, decided: Mapping[str, Any], kind: str
     ) -> list[Any]:
         """Return an operation: its path, dims, condition, rounds, and the bits of an element."""
-        dims = [self.table.number(settled(dim, decided)) for dim in entry.dims]
+        dims = [self.table.number(settled(dim, decided, self._nullable)) for dim in entry.dims]
         bits = 0 if kind in PRODUCTS or entry.dtype == COMPUTE else DTYPE_BITS[entry.dtype]
         written = [self._path(entry.path), dims]
         more: list[Any] = [
             -1 if when is None else self.table.number(when),
             bits,
-            -1 if entry.times == ("value", 1) else self.table.number(settled(entry.times, decided)),
+            -1
+            if entry.times == ("value", 1)
+            else self.table.number(settled(entry.times, decided, self._nullable)),
         ]
         while more and more[-1] in (-1, 0):  # what is usual is left out
             del more[-1]

@@ -20,7 +20,7 @@ from weighbridge.derive.operations.draws import Draws
 from weighbridge.derive.operations.numbers import Numbers
 from weighbridge.derive.operations.reading import Memory, Reading
 from weighbridge.derive.operations.runs import RecordedItem, RunMode, SameAs
-from weighbridge.derive.operations.workload import fixed_fields
+from weighbridge.derive.operations.workload import fixed_fields, images_in
 from weighbridge.derive.probing.reference import FamilySubject
 from weighbridge.errors import ModelError
 from weighbridge.models import find as models
@@ -44,7 +44,9 @@ def proof_of(family: str, raw: Any, class_name: str | None = None) -> Proof:
     class_name = class_name or raw["class"]
     if class_name != subject.base_class:
         subject.check_class(class_name)
-    return Proof(Draws(subject, schema.load(family), fixed_fields(class_name)), class_name, raw)
+    image_tokens = images_in(class_name).get("tokens", "")
+    draws = Draws(subject, schema.load(family), fixed_fields(class_name), image_tokens)
+    return Proof(draws, class_name, raw)
 
 
 @pytest.mark.parametrize(("family", "class_name"), CLASSES)

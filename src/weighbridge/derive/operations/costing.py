@@ -41,7 +41,7 @@ from weighbridge.derive.operations.runs import (
     recorded_run,
 )
 from weighbridge.derive.operations.settling import names_in_text, settle_held
-from weighbridge.derive.operations.workload import fixed_fields
+from weighbridge.derive.operations.workload import fixed_fields, images_in
 from weighbridge.derive.toml_text import operations_text
 from weighbridge.derive.write import expression
 from weighbridge.errors import ModelError, WeighbridgeError
@@ -159,7 +159,8 @@ class ClassDraft(NamedTuple):
 
 
 def _drafted(subject: Subject, blueprint: Blueprint, class_name: str, seed: int) -> ClassDraft:
-    draws = Draws(subject, blueprint, fixed_fields(class_name))
+    image_tokens = images_in(class_name).get("tokens", "")
+    draws = Draws(subject, blueprint, fixed_fields(class_name), image_tokens)
     if class_name != blueprint.base_class:
         subject.check_class(class_name)
     dice = random.Random(f"{class_name} {seed}")  # noqa: S311
@@ -212,6 +213,8 @@ def _raw(drafts: Mapping[str, ClassDraft]) -> dict[str, Any]:
     repeat = {letter: expression(blueprint.repeat[letter]) for letter in sorted(letters)}
     for count in repeat.values():
         used |= set(names_in(parse(count)))
+    if draws.image_tokens:
+        used |= set(names_in(draws.image_tokens))
     used = used.difference(letters, RUN_NAMES)
     fields, computed = _origins(draws, used)
     raw = {
@@ -227,6 +230,8 @@ def _raw(drafts: Mapping[str, ClassDraft]) -> dict[str, Any]:
     }
     if computed:
         raw["computed"] = computed
+    if draws.image_tokens:
+        raw["images"] = {"tokens": expression(draws.image_tokens)}
     raw |= {kind: texts[kind] for kind in ALL_KINDS if texts[kind] or kind in _ALWAYS}
     if others:
         raw["classes"] = {
@@ -412,7 +417,8 @@ class Proof:
 
     def _is_free(self, name: str, value: Any) -> bool:
         """Whether a class has the same operations if a field has another value."""
-        draw = next(self._draws.unlike(random.Random(name), _MOST_LAYERS))  # noqa: S311
+        drawn = self._draws.unlike(random.Random(name), _MOST_LAYERS)  # noqa: S311
+        draw = next(draw for draw in drawn if draw.run.get("images") != 0)
         others = _allowed(type(self._draws.subject.config({})), name) - {value}
         return all(self._is_free_at(draw, {name: other}) for other in others or {_other(value)})
 

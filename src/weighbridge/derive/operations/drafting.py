@@ -222,6 +222,13 @@ class Drafting:
         edges += [{"target": 1}, {"batch": 1, "target": 1}]
         return edges
 
+    def _edges_with_images(self) -> list[dict[str, int]]:
+        """Return the edges of a run with images, which have no room in a short sequence."""
+        short = self.draws[0].run["short"]
+        edges = [{"images": 0}, {"images": 1}, {"images": 0, "sequence": short, "past": short}]
+        edges += [{"batch": 1}, {"images": 0, "batch": 1}, {"images": 1, "batch": 1}]
+        return [*edges, {"images": 0, "past": 1}, {"images": 0, "past": 1, "batch": 1}]
+
     # Runs
 
     def counted(self, profile: str) -> Counts:
@@ -255,7 +262,7 @@ class Drafting:
         """Return the edges of the sizes that a run of this mode has."""
         known = sizes_of(self.class_name, "prefill" if mode == CACHE else "tasks")
         edges: dict[Edge, None] = {}
-        for edge in self.edges():
+        for edge in self._edges_with_images() if self.family.image_tokens else self.edges():
             sizes = tuple((name, size) for name, size in edge.items() if name in known)
             if sizes:
                 edges[sizes] = None
@@ -286,7 +293,7 @@ class Drafting:
     def _teaches(self, setting: RunMode) -> bool:
         """Whether numbers of a run can be expressed: none of its sizes may be taken for another."""
         sizes = self.draws[0].run
-        return all(size in (1, sizes["short"]) for _, size in setting.edge)
+        return all(size in (0, 1, sizes["short"]) for _, size in setting.edge)
 
     def _texts_of(self, setting: RunMode, counts: Counts, *, learns: bool = True) -> Found:
         """Run draws in a setting, and return the texts that occur.

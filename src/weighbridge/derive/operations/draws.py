@@ -20,7 +20,7 @@ from weighbridge.models import find as models
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from weighbridge.algebra.expr import Tree
     from weighbridge.blueprint.schema import Blueprint
@@ -33,8 +33,14 @@ _WINDOWS = {"chunk": 13, "window": 19}
 _LONG = {"target": 29, "sequence": 41, "past": 53}
 """The least values, in ascending order: ``short`` is a sequence shorter than any chunk or window,
 and ``sequence`` is longer than either."""
-_SIZES = {"small": 2, "medium": 13, "large": 130}
-"""The least value of every other kind of size. Small ones are drawn first, to remain small."""
+_SHORT_WITH_IMAGES = {"batch": 7, "images": 11, "short": 19}
+"""The sizes themselves, which divide neither the square of a small grid, nor one more."""
+_MOST_TOKENS_OF_IMAGE = 16  # so that the images of a draw fit in a sequence that is not too long
+_MOST_IMAGES = 3  # in each sequence of a draw in which everything is random
+_SIZES = {"grid": 2, "small": 2, "medium": 13, "large": 130}
+"""The least value of every other kind of size. Small ones are drawn first, to remain small. A grid
+is no size itself, and may be equal to one; it remains so small that images fit in a sequence."""
+_GRID = "grid"
 _KINDS = {*_WINDOWS, *_SIZES}
 _LEAST_SEQUENCE = 2  # of which one token is predicted
 _MOST_PIECES = 4  # the most chunks of a random sequence
@@ -65,9 +71,15 @@ class Draws:
     """The draws of a family; ``fixed`` fields have a value that a class cannot run without."""
 
     def __init__(
-        self, subject: Subject, blueprint: Blueprint, fixed: Mapping[str, int] | None = None
+        self,
+        subject: Subject,
+        blueprint: Blueprint,
+        fixed: Mapping[str, int] | None = None,
+        image_tokens: str = "",
     ) -> None:
         self.subject, self.blueprint, self.fixed = subject, blueprint, fixed or {}
+        self.image_tokens = parse(image_tokens) if image_tokens else None
+        """The tokens of each image in a sequence; None if the class has no images in it."""
         self.usual = {knob.path: knob.value for knob in subject.knobs({})}
         self._facts = data.read_toml("facts/running.toml")
 
@@ -237,22 +249,31 @@ class Draws:
         draws: list[RunDraw] = []
         for draw in self._draw(numbers, layers, types, shared, windows):
             is_clear = not any(self._hides_a_product(draw, other) for other in draws)
-            if is_clear and self._is_clear(draw):
+            has_room = self._tokens_of_image(draw) <= _MOST_TOKENS_OF_IMAGE
+            if is_clear and has_room and self._is_clear(draw):
                 numbers.keep()
                 draws.append(draw)
             if len(draws) == count:
                 break
         return draws
 
+    def _tokens_of_image(self, draw: RunDraw) -> int:
+        """Return the tokens of each image in a sequence; 0 if the class has none."""
+        if self.image_tokens is None:
+            return 0
+        tokens: int = evaluate(self.image_tokens, draw.names)
+        return tokens
+
     def _lengths(self, numbers: _Numbers) -> tuple[dict[str, int], dict[str, int]]:
         """Return the sizes of a run and the windows, as prime numbers.
 
         If sequences are cut into chunks, a long one has a prime number of them, too.
         """
-        shared = {
-            name: numbers.prime(least)
-            for name, least in (_SHORT_IN_PIECES if self.chunks else _SHORT).items()
-        }
+        if self.image_tokens:
+            shared = numbers.reserved(_SHORT_WITH_IMAGES)
+        else:
+            least_sizes = _SHORT_IN_PIECES if self.chunks else _SHORT
+            shared = {name: numbers.prime(least) for name, least in least_sizes.items()}
         over = max(shared.values())
         windows = {kind: numbers.prime(max(least, over)) for kind, least in _WINDOWS.items()}
         over = max(windows.values())
@@ -261,6 +282,7 @@ class Draws:
             over = max(over, whole * (self.chunk or windows["chunk"]) + 1)
             names = ("sequence", "past", "target", "choices")
             return shared | {name: numbers.prime(over) for name in names}, windows
+        over = max(over, shared.get("images", 0) * _MOST_TOKENS_OF_IMAGE + 1)
         shared |= {name: numbers.prime(max(least, over)) for name, least in _LONG.items()}
         return shared, windows
 
@@ -287,6 +309,11 @@ class Draws:
         if tree[0] == "//":
             return [self.constants.get(name) for name in names_in(tree[2])] == [1]
         return bool(tree[0] == "if")
+
+    @cached_property
+    def _grids(self) -> list[str]:
+        """The sizes that are multiples of a grid."""
+        return [path for path, tree in self.rules.items() if _GRID in names_in(tree)]
 
     @cached_property
     def _free(self) -> list[str]:
@@ -331,7 +358,16 @@ class Draws:
             windows = {kind: dice.randint(2, 2 * least) for kind, least in _WINDOWS.items()}
             if self.chunk:
                 run["sequence"] = dice.randint(_LEAST_SEQUENCE, _MOST_PIECES * self.chunk)
-            yield next(self._draw(numbers, layers, self._types(dice, layers), run, windows))
+            draw = next(self._draw(numbers, layers, self._types(dice, layers), run, windows))
+            yield self._with_images(draw, dice) if self.image_tokens else draw
+
+    def _with_images(self, draw: RunDraw, dice: random.Random) -> RunDraw:
+        """Return a draw with some images, and as many more tokens in each sequence."""
+        images = dice.randint(0, _MOST_IMAGES)
+        draw = draw._replace(run={**draw.run, "images": images})
+        taken = images * self._tokens_of_image(draw)
+        lengths = {name: draw.run[name] + taken for name in ("sequence", "past")}
+        return draw._replace(run={**draw.run, **lengths})
 
     def _types(self, dice: random.Random, layers: int) -> dict[str, list[Any]]:
         """Return the types of layers, or the indices of some: each occurs, if there are enough."""
@@ -355,7 +391,7 @@ class Draws:
         error: Exception = ModelError("no config could be drawn")
         refused = 0
         for _ in range(_MOST_TRIED):
-            numbers.begin()
+            numbers.begin(self._grids)
             changes: dict[str, Any] = dict(self._layers(layers))
             for path, tree in self.rules.items():
                 values = {**self.usual, **changes, **windows}
@@ -449,15 +485,22 @@ class _Numbers:
         self._dice, self.is_distinct = dice, is_distinct
         self._primes = set[int]()
         self._drawn: dict[int, str] = {}
+        self._grids: dict[str, int] = {}
         self._earlier: dict[str, set[int]] = {}
 
-    def begin(self) -> None:
-        """Begin a draw."""
+    def begin(self, grids: Iterable[str] = ()) -> None:
+        """Begin a draw, with a grid for each of these sizes; no number is its square, or beside."""
         self._drawn = {}
+        self._grids = {path: self._fresh_grid(path) for path in grids}
+        if self.is_distinct:
+            for path, grid in self._grids.items():
+                self._drawn |= {grid**2: f"{path} squared", grid**2 + 1: f"{path} squared, and one"}
 
     def keep(self) -> None:
         """Keep the numbers of the draw, so that the next draw has others."""
         for number, path in self._drawn.items():
+            self._earlier.setdefault(path, set()).add(number)
+        for path, number in self._grids.items():
             self._earlier.setdefault(path, set()).add(number)
 
     def reserve(self, number: int) -> None:
@@ -470,6 +513,11 @@ class _Numbers:
         number = self._dice.choice(list(itertools.islice(primes, _PRIMES)))
         self._primes.add(number)
         return number
+
+    def reserved(self, sizes: Mapping[str, int]) -> dict[str, int]:
+        """Return sizes that are prime numbers, which will divide no other number."""
+        self._primes.update(sizes.values())
+        return dict(sizes)
 
     def _is_new_prime(self, number: int) -> bool:
         """Whether a number is a prime, new, and beside no multiple of a small one."""
@@ -486,6 +534,8 @@ class _Numbers:
             return left * right
         if tree[0] != "name":
             return evaluate(tree, {name: known[_beside(path, name)] for name in names_in(tree)})
+        if tree[1] == _GRID:
+            return self._grids[path]
         if tree[1] in _SIZES:
             return self._fresh(path, _SIZES[tree[1]])
         if tree[1] in _WINDOWS:
@@ -498,6 +548,11 @@ class _Numbers:
         if self.is_distinct:
             self._drawn[number] = path
         return number
+
+    def _fresh_grid(self, path: str) -> int:
+        earlier = self._earlier.get(path, ())
+        numbers = (number for number in itertools.count(_SIZES[_GRID]) if number not in earlier)
+        return self._dice.choice(list(itertools.islice(numbers, _CHOICES)))
 
     def _is_free(self, path: str, number: int) -> bool:
         is_used = number in self._drawn or number in self._earlier.get(path, ())

@@ -67,8 +67,7 @@ class RunQuestions:
                 either = ("if", is_null, ("name", other), ("name", name))
                 yield _dropped(either), _COST_OF_DROPOUT_OR_ANOTHER
         yield from self._of_layers(letters)
-        for name in sorted(edges):
-            yield (">", ("name", name), ("value", 1)), _COST_OF_ONE
+        yield from _of_edges(edges)
         length = "past" if kind in CACHED else "sequence"
         if length in edges:
             yield from self._of_windows(("name", length))
@@ -125,6 +124,14 @@ class RunQuestions:
         return part[0] in ("in", "not in") and part[2][1:] in [
             (name,) for name in self._draws.index_lists
         ]
+
+
+def _of_edges(edges: set[str]) -> Iterator[Question]:
+    """Yield the questions whether a size is more than 1, and whether there are images."""
+    for name in sorted(edges):
+        yield (">", ("name", name), ("value", 1)), _COST_OF_ONE
+    if "images" in edges:
+        yield (">", ("name", "images"), ("value", 0)), COST_OF_SETTING
 
 
 def cheapest(
