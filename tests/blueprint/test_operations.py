@@ -20,7 +20,6 @@ from weighbridge.derive.operations.holding import held_out
 from weighbridge.derive.operations.recording import Recorder, record
 from weighbridge.derive.operations.region import Region
 from weighbridge.derive.probing.own import OwnSubject
-from weighbridge.derive.running.runs import reference
 from weighbridge.errors import BlueprintError, ExpressionError, ModelError
 from weighbridge.torch.measure import OURS
 
@@ -186,10 +185,8 @@ def test_a_file_that_breaks_a_rule_is_refused(change: Any, said: str) -> None:
     ],
 )
 def test_a_fresh_recording_is_as_the_file_says(name: str, class_name: str, seed: str) -> None:
-    family, _, ours = name.partition(".")
-    subject: Any = (
-        OwnSubject(OURS[family], family=family) if ours else reference().FamilySubject(family)
-    )
+    family = name.removesuffix(".ours")
+    subject = OwnSubject(OURS[family], family=family)
     subject.task_classes()
     if class_name != subject.base_class:
         subject.check_class(class_name)
@@ -200,9 +197,9 @@ def test_a_fresh_recording_is_as_the_file_says(name: str, class_name: str, seed:
 
 
 def test_a_fresh_recording_finds_a_file_that_is_wrong() -> None:
-    raw = copy.deepcopy(data.read_toml("operations/bert.toml"))
+    raw = copy.deepcopy(data.read_toml("operations/bert.ours.toml"))
     raw["saved"]["pooler.activation"] = ["compute batch hidden_size if training"]
-    region = Region(reference().FamilySubject("bert"), blueprint.load("bert"), 0)
+    region = Region(OwnSubject(OURS["bert"], family="bert"), blueprint.load("bert"), 0)
     _, difference = held_out(region, operations.Operations(raw), "BertModel", 36)
     assert difference is not None
     assert difference.startswith("saved pooler.activation")

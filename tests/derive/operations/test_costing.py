@@ -72,7 +72,7 @@ def test_fresh_runs_find_what_is_wrong_with_a_head(class_name: str) -> None:
     assert difference.startswith(f"checkpointed of {path}")
 
 
-@pytest.mark.parametrize("family", ["distilbert", "roberta"])
+@pytest.mark.parametrize("family", ["bert", "distilbert", "roberta"])
 def test_every_class_of_an_encoder_is_recorded(family: str) -> None:
     known = operations.load_operations(family)
     assert known.class_names == tuple(schema.load(family).class_names)

@@ -389,10 +389,7 @@ class Proof:
 
     def held(self) -> Iterator[tuple[str, Any]]:
         """Yield the fields that must keep their values: others change operations, or do not run."""
-        rope = getattr(self._draws.subject.config({}), "rope_parameters", None)
-        if isinstance(rope, dict):
-            usual = float(rope.get(ROTATED, 1))
-            yield ROTATED, [usual, *self._draws.turned.values()] if self._draws.turned else usual
+        yield from self._held_apart()
         varied = {*self._draws.rules, *self._draws.layer_counts, *self._operations.fields}
         varied |= set(self._operations.computed)
         constants = self._draws.constants
@@ -407,6 +404,16 @@ class Proof:
                 continue
             if (isinstance(value, str) and name in deciding) or not self._is_free(name, value):
                 yield name, value
+
+    def _held_apart(self) -> Iterator[tuple[str, Any]]:
+        """Yield the held fields that are no knobs of the config: shares of heads, and lists."""
+        rope = getattr(self._draws.subject.config({}), "rope_parameters", None)
+        if isinstance(rope, dict):
+            usual = float(rope.get(ROTATED, 1))
+            yield ROTATED, [usual, *self._draws.turned.values()] if self._draws.turned else usual
+        for name, value in self._draws.released.items():
+            if isinstance(value, list):
+                yield name, [value]
 
     def _is_free(self, name: str, value: Any) -> bool:
         """Whether a class has the same operations if a field has another value."""

@@ -156,6 +156,12 @@ class Draws:
         return {} if share is None else {ROTATED: share}
 
     @property
+    def released(self) -> dict[str, Any]:
+        """The values that released models have, and the default config does not."""
+        values: dict[str, Any] = self._facts["released"].get(self._family, {})
+        return values
+
+    @property
     def left_out(self) -> list[str]:
         """The profiles that the family is not recorded on."""
         profiles: list[str] = self._facts["left_out"].get(self._family, [])
@@ -181,9 +187,10 @@ class Draws:
         return dict(_in_order(dict(small_first)))
 
     @property
-    def constants(self) -> dict[str, int]:
+    def constants(self) -> dict[str, Any]:
         """The fields that have one value in every draw, with it."""
-        return {path: tree[1] for path, tree in self.rules.items() if tree[0] == "value"}
+        values = {path: tree[1] for path, tree in self.rules.items() if tree[0] == "value"}
+        return {**values, **self.released}
 
     @property
     def _named_types(self) -> list[str]:
@@ -202,6 +209,12 @@ class Draws:
         """The fields that are numbers of layers, of which every draw has as many."""
         counts = [*self.blueprint.counts, *self.loops]
         return [path for path in counts if path.rpartition(".")[2] not in self._rules_by_name]
+
+    @cached_property
+    def counts_in_dims(self) -> list[str]:
+        """The numbers of layers that sizes of tensors are multiples of."""
+        factors = set(itertools.chain.from_iterable(map(_factors_of, self.blueprint.dims.values())))
+        return [name for name in self.layer_counts if ("name", name) in factors]
 
     @property
     def _rules_by_name(self) -> dict[str, list[str]]:
@@ -227,9 +240,11 @@ class Draws:
         Raises:
             ModelError: no config could be drawn.
         """
-        numbers = _Numbers(dice)
-        shared, windows = self._lengths(numbers)
         layers = self._facts["layers"].get(self._family, self._facts["layers"][""])
+        numbers = _Numbers(dice)
+        if self.counts_in_dims:
+            numbers.reserve(layers)
+        shared, windows = self._lengths(numbers)
         types = self._types(dice, layers)
         draws: list[RunDraw] = []
         for draw in self._draw(numbers, layers, types, shared, windows):
@@ -381,7 +396,7 @@ class Draws:
             for path, tree in self.rules.items():
                 values = {**self.usual, **changes, **windows}
                 changes[path] = numbers.value(tree, path, values)
-            changes |= types
+            changes |= {**types, **self.released}
             if numbers.is_distinct and not self._are_distinct(changes):
                 continue
             refused += 1
@@ -406,6 +421,14 @@ def sums_in(tree: Tree) -> Iterator[Tree]:
     if tree[0] in "*+-":
         for operand in tree[1:]:
             yield from sums_in(operand)
+
+
+def _factors_of(tree: Tree) -> Iterator[Tree]:
+    if tree[0] != "*":
+        yield tree
+        return
+    for operand in tree[1:]:
+        yield from _factors_of(operand)
 
 
 def asked_by(blueprint: Blueprint) -> Iterator[Tree]:
@@ -479,6 +502,10 @@ class _Numbers:
             self._earlier.setdefault(path, set()).add(number)
         for path, number in self._grids.items():
             self._earlier.setdefault(path, set()).add(number)
+
+    def reserve(self, number: int) -> None:
+        """Keep a prime number from being drawn, and from dividing another number."""
+        self._primes.add(number)
 
     def prime(self, least: int) -> int:
         """Return a prime number that will divide no other number."""

@@ -259,7 +259,7 @@ def _factors(
 ) -> list[Tree]:
     """Return the factors that the dims of a class may be products of."""
     names = sizes_of(class_name, "prefill" if is_cached else "tasks")
-    atoms: list[Tree] = [("name", name) for name in (*names, *draws.rules)]
+    atoms: list[Tree] = [("name", name) for name in (*names, *draws.rules, *draws.counts_in_dims)]
     for name in names:
         if name in LENGTHS:
             atoms += _of_length(("name", name), draws, windows)

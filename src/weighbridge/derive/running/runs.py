@@ -61,10 +61,6 @@ class Task(NamedTuple):
         return ":" in self.subject
 
 
-_FIRST_FORMAT = ("bert",)
-"""Families whose operations are still of format 1: all their classes, on the CPU."""
-
-
 class Done(NamedTuple):
     """The result of a task: the text of a blueprint and its holes, or an error."""
 
@@ -213,7 +209,7 @@ def _operated(task: Task, subject: Subject) -> dict[str, Any]:
     from weighbridge.derive.toml_text import operations_text  # noqa: PLC0415
 
     known = _blueprint(task, subject)
-    if not task.is_own and subject.family not in _FIRST_FORMAT:
+    if not task.is_own:
         raw, differences = cost_operations(subject, known, task.seed, task.classes)
         holes = [*raw["proof"]["holes"], *differences]
         return {"text": operations_text(raw), "exact": not differences, "holes": holes}
