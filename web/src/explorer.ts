@@ -13,7 +13,7 @@ import { count, fitted, paint, share, short, storedBytes } from "./figures.ts";
 import { amounts, drawCosts, stepsOf } from "./costs.ts";
 import { checkRuns, Running } from "./running.ts";
 import type { Run as RunSizes } from "./running.ts";
-import { drawFlow, foldFrame, forgetPicked, markFlow, pickBox } from "./flow.ts";
+import { drawFlow, foldFrame, forgetPicked, linkOfFlow, markFlow, pickBox, readFlow } from "./flow.ts";
 import { save } from "./exports.ts";
 
 export type Words = Record<string, string>;
@@ -91,7 +91,7 @@ export class Explorer {
   link(): string {
     const state = new URLSearchParams();
     const set = Object.entries(this.changes).map(([name, value]) => `${name}=${value}`).join(" ");
-    const all = { lang: this.lang === this.page.lang ? "" : this.lang, theme: this.theme, model: this.at ? String(this.at) : "", set, without: [...this.left].join(" "), zoom: this.zoomed, why: this.chosen, by: this.measure === "parameters" ? "" : this.measure, run: this.runText(), checkpointing: this.checkpointing ? "full" : "" };
+    const all = { lang: this.lang === this.page.lang ? "" : this.lang, theme: this.theme, model: this.at ? String(this.at) : "", set, without: [...this.left].join(" "), zoom: this.zoomed, why: this.chosen, by: this.measure === "parameters" ? "" : this.measure, run: this.runText(), checkpointing: this.checkpointing ? "full" : "", ...linkOfFlow(this) };
     for (const [key, value] of Object.entries(all)) if (value) state.set(key, value);
     return state.toString();
   }
@@ -115,6 +115,7 @@ export class Explorer {
     this.left = new Set((state.get("without") ?? "").split(" ").filter((name) => known.has(name)));
     this.zoomed = state.get("zoom") ?? "";
     this.chosen = known.has(state.get("why") ?? "") ? state.get("why")! : "";
+    readFlow(this, state);
     this.measure = ["flops", "cache"].includes(state.get("by") ?? "") && this.data.run ? state.get("by") as Measure : "parameters";
     this.checkpointing = state.get("checkpointing") === "full" && this.data.run?.checkpointed !== undefined;
     this.sizes = this.usualRun();

@@ -5,7 +5,7 @@ import { count, paint } from "./figures.ts";
 import { addBelow, graphOf } from "./graph.ts";
 import type { Node } from "./graph.ts";
 import { layout } from "./layout.ts";
-import type { Layout, Measure, Placed, Size } from "./layout.ts";
+import type { Layout, Measure, Placed, Size, Wire } from "./layout.ts";
 import { escape } from "./math.ts";
 import { isTurns, Walker } from "./steps.ts";
 import type { Held, Item, Row, Turns } from "./steps.ts";
@@ -13,10 +13,10 @@ import type { Held, Item, Row, Turns } from "./steps.ts";
 const SMALL = 11.5, HIGH = 40, LOW = 26, TITLE = 24, SIGN = 22, STRIP = 16, WIDE = 900, LIST = 320, REST = 90;
 
 /** What is kept of a page's flow between two draws. */
-interface View { changes: unknown; timer: number; drawn: string; folded: Set<string>; picked: string; module: string; at: string; isOpen: boolean | null }
+interface View { changes: unknown; timer: number; drawn: string; folded: Set<string>; picked: string; at: string; isOpen: boolean | null }
 const views = new WeakMap<Explorer, View>();
 const viewOf = (explorer: Explorer): View => {
-  if (!views.has(explorer)) views.set(explorer, { changes: null, timer: 0, drawn: "", folded: new Set(), picked: "", module: "", at: "", isOpen: null });
+  if (!views.has(explorer)) views.set(explorer, { changes: null, timer: 0, drawn: "", folded: new Set(), picked: "", at: "", isOpen: null });
   return views.get(explorer)!;
 };
 
@@ -53,7 +53,7 @@ function drawNow(explorer: Explorer): void {
 
 /** Show which boxes are of what is chosen, here and on the map. */
 export function markFlow(explorer: Explorer): void {
-  const { picked, module } = viewOf(explorer), { chosen } = explorer;
+  const { picked } = viewOf(explorer), { chosen } = explorer, module = boxAt(explorer, picked)?.dataset.module;
   for (const box of explorer.root.querySelectorAll<SVGElement>("[data-box]")) {
     const isChosen = Boolean(chosen) && (picked ? box.dataset.module === module : box.dataset.component === chosen);
     box.classList.toggle("chosen", isChosen);
@@ -73,8 +73,7 @@ const moduleOf = (name: string): string => name.slice(0, Math.max(0, name.lastIn
 
 /** Choose a box: its module on the map, its component in the formula and the table. A frame is folded or unfolded. */
 export function pickBox(explorer: Explorer, path: string): void {
-  const view = viewOf(explorer), box = explorer.root.querySelector<SVGElement>(`[data-box="${CSS.escape(path)}"]`), component = box?.dataset.component ?? "";
-  view.module = box?.dataset.module ?? "";
+  const view = viewOf(explorer), box = boxAt(explorer, path), component = box?.dataset.component ?? "";
   view.at = path;
   const isSame = view.picked === path && explorer.chosen === component;
   view.picked = isSame ? "" : path;
@@ -85,6 +84,18 @@ export function foldFrame(explorer: Explorer, key: string): void {
   const { folded } = viewOf(explorer);
   viewOf(explorer).at = key;
   if (!folded.delete(key)) folded.add(key);
+}
+
+const boxAt = (explorer: Explorer, path: string): SVGElement | null => (path ? explorer.root.querySelector<SVGElement>(`[data-box="${CSS.escape(path)}"]`) : null);
+
+/** Return what a link holds of the flow: the folded frames, and the box that is chosen. */
+export function linkOfFlow(explorer: Explorer): { fold: string; box: string } {
+  const { folded, picked } = viewOf(explorer);
+  return { fold: [...folded].join(" "), box: explorer.chosen ? picked : "" };
+}
+
+export function readFlow(explorer: Explorer, state: URLSearchParams): void {
+  Object.assign(viewOf(explorer), { folded: new Set((state.get("fold") ?? "").split(" ").filter(Boolean)), picked: explorer.chosen ? state.get("box") ?? "" : "" });
 }
 
 export const forgetPicked = (explorer: Explorer): void => { viewOf(explorer).picked = ""; };
@@ -223,11 +234,20 @@ export class Drawing implements Measure {
     const shown = new Set<number>(), labels = found.wires.map((wire) => {
       if (shown.has(wire.from.id)) return "";
       shown.add(wire.from.id);
-      const size = this.widthAfter(wire.from, wire.to), field = size && this.explorer.data.trees[size[1]], sign = typeof field === "string" ? this.explorer.data.letters[field] : undefined;
-      const mark = sign ? ` data-field="${escape(field)}"` : "";
-      return size && `<text class="shape" x="${n(wire.x + 5)}" y="${n(wire.y + 11)}" font-size="10.5"${mark}>${sign ? `<tspan font-style="italic">${escape(sign)}</tspan> ` : ""}${count(size[0])}</text>`;
+      return this.label(wire, found.boxes);
     });
     return `<g transform="translate(${n(x)} ${n(y)})">${wires.join("")}${found.boxes.map((box) => this.box(box)).join("")}<g aria-hidden="true">${labels.join("")}</g></g>`;
+  }
+
+  /** Return the width of what flows in a wire, where there is room: its letter and its number. */
+  private label({ from, to, x, y }: Wire, boxes: Placed[]): string {
+    const size = this.widthAfter(from, to), { trees, letters } = this.explorer.data;
+    if (!size) return "";
+    const field = trees[size[1]], [letter, index] = typeof field === "string" ? (letters[field] ?? "").split(/_(.*)/) : [""], text = count(size[0]);
+    const wide = 10 + width(`${letter}${index ?? ""} ${text}`, 10.5);
+    if (boxes.some((box) => box.x < x + wide && x < box.x + box.w && box.y < y + 13 && y < box.y + box.h)) return "";
+    const sign = letter && `<tspan font-style="italic">${escape(letter)}</tspan>${index ? `<tspan dy="2" font-size="8">${escape(index)}</tspan><tspan dy="-2"> </tspan>` : " "}`;
+    return `<text class="shape" x="${n(x + 5)}" y="${n(y + 11)}" font-size="10.5"${sign ? ` data-field="${escape(field)}"` : ""}>${sign}${text}</text>`;
   }
 
   /** Return the width of what comes out of a box, or of what a linear module after it takes, and its expression. */

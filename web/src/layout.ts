@@ -9,7 +9,7 @@ export interface Layout extends Size { boxes: Placed[]; wires: Wire[]; in: numbe
 /** Says how large a node is in a room; a frame says how much is around its graph. */
 export interface Measure { size(node: Node, room: number, isTight?: boolean): Size; title(node: Node): Size; isFolded(node: Node): boolean }
 
-const GAP = 14, LANE = 11, PAD = 10, TRACK = 7, LABEL = 15, ARROW = 9;
+const GAP = 14, LANE = 11, PAD = 10, TRACK = 7, LABEL = 15, ARROW = 9, ASIDE = 7;
 
 interface Lane { edge: number; left: boolean; at: number }
 interface Plan { rows: number[][]; row: number[]; lanes: Lane[]; left: number; right: number }
@@ -106,6 +106,9 @@ function placed(graph: Graph, plan: Plan, sizes: Placed[]): Layout {
     if (!ends[at].side) nets.push({ edge: at, from: edge.from, to: edge.to, x1: xOf(lane), x2, gap: row[edge.to] - 1, track: 0 });
   });
   const tracks = rows.map((_, gap) => tracksOf(nets.filter((net) => net.gap === gap)));
+  // Two nets that each come down where the other goes down have no order: one comes down a little aside.
+  for (const net of nets)
+    if (net.gap === row[net.to] - 1 && nets.some((one) => one.gap === net.gap && isAbove(one, net) && one.track >= net.track)) net.x2 = ends[net.edge].x += ASIDE;
   let y = 0;
   const tops: number[] = [], bottoms: number[] = [];
   rows.forEach((ids, at) => {
@@ -153,11 +156,13 @@ function portsOf(graph: Graph, sizes: Placed[], laneOf: Map<number, Lane>, rows:
   return ends;
 }
 
+/** Whether a net goes down where another one comes down to its target, so that it has to turn aside above that one. */
+const isAbove = (one: Net, net: Net) => one.from !== net.from && one.to !== net.to && Math.abs(one.x1 - net.x2) < 1;
+
 /** Give each net of a gap a track in which it runs over no other of another source; return how many there are. */
 function tracksOf(nets: Net[]): number {
-  const isOther = (one: Net, other: Net) => one.from !== other.from && one.to !== other.to, taken: Net[] = [];
-  // A net that comes down where another one goes down to its target has to turn aside above that one.
-  const above = (net: Net) => nets.filter((one) => isOther(one, net) && Math.abs(one.x1 - net.x2) < 1);
+  const taken: Net[] = [];
+  const above = (net: Net) => nets.filter((one) => isAbove(one, net));
   const give = (net: Net, before: Net[]): void => {
     if (taken.includes(net) || before.includes(net)) return;
     const first = above(net);

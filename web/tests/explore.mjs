@@ -76,7 +76,13 @@ async function drive(file) {
   const tall = await page.$eval("[data-at=flowsvg]", (svg) => svg.clientHeight);
   await page.locator("[data-at=flow] .head").last().focus();
   await page.keyboard.press("Enter");
-  hold("no frame folds", (await page.$eval("[data-at=flowsvg]", (svg) => svg.clientHeight)) < tall);
+  const low = await page.$eval("[data-at=flowsvg]", (svg) => svg.clientHeight);
+  hold("no frame folds", low < tall);
+  const same = await browser.newPage({ viewport: { width: 1440, height: 900 } });
+  await same.goto(page.url());
+  await same.waitForSelector(".node.chosen");
+  hold("the link forgets what is folded", (await same.$eval("[data-at=flowsvg]", (svg) => svg.clientHeight)) === low);
+  await same.close();
   await page.keyboard.press("Enter");
   await page.locator("[data-do^='leave ']").first().click();
   hold("leaving a component out is not said", (await page.textContent("[data-at=where]")).includes(found.total));
