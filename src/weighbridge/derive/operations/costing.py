@@ -76,6 +76,7 @@ _NEVER_HELD = (
     "initializer_range",
 )
 _SEQUENCE_MODES = (TRAIN, TRAIN, CHECKPOINT, CACHE)
+_ACTIVATIONS = ("gelu", "gelu_pytorch_tanh")  # torch has one kernel for both
 Totals = Counter[tuple[str, str, str]]
 """FLOPs or elements by kind, module and dtype."""
 
@@ -403,7 +404,7 @@ class Proof:
             if name.endswith(_NEVER_HELD) or "drop" in name:
                 continue
             if (isinstance(value, str) and name in deciding) or not self._is_free(name, value):
-                yield name, value
+                yield name, self._with_alike(name, value)
 
     def _held_apart(self) -> Iterator[tuple[str, Any]]:
         """Yield the held fields that are no knobs of the config: shares of heads, and lists."""
@@ -415,11 +416,17 @@ class Proof:
             if isinstance(value, list):
                 yield name, [value]
 
-    def _is_free(self, name: str, value: Any) -> bool:
-        """Whether a class has the same operations if a field has another value."""
+    def _with_alike(self, name: str, value: Any) -> Any:
+        """Return a held value, in a list if it is of an activation with which others run alike."""
+        others = [other for other in _ACTIVATIONS if value in _ACTIVATIONS and other != value]
+        alike = [other for other in others if self._is_free(name, value, {other})]
+        return [value, *alike] if alike else value
+
+    def _is_free(self, name: str, value: Any, others: Iterable[Any] = ()) -> bool:
+        """Whether a class has the same operations if a field has another value, or any of some."""
         drawn = self._draws.unlike(random.Random(name), _MOST_LAYERS)  # noqa: S311
         draw = next(draw for draw in drawn if draw.run.get("images") != 0)
-        others = _allowed(type(self._draws.subject.config({})), name) - {value}
+        others = others or _allowed(type(self._draws.subject.config({})), name) - {value}
         return all(self._is_free_at(draw, {name: other}) for other in others or {_other(value)})
 
     def _is_free_at(self, draw: RunDraw, other: dict[str, Any]) -> bool:
