@@ -7,7 +7,7 @@ import type { Node } from "./graph.ts";
 import { layout } from "./layout.ts";
 import type { Layout, Measure, Placed, Size, Wire } from "./layout.ts";
 import { escape } from "./math.ts";
-import { isTurns, Walker } from "./steps.ts";
+import { isOpen, isTurns, Walker } from "./steps.ts";
 import type { Held, Item, Row, Turns } from "./steps.ts";
 
 const SMALL = 11.5, HIGH = 40, LOW = 26, TITLE = 24, SIGN = 22, STRIP = 16, WIDE = 900, LIST = 320, REST = 90;
@@ -112,10 +112,10 @@ export class Drawing implements Measure {
     const { explorer, view } = this, { flow } = explorer.data, room = wide >= WIDE ? wide - LIST - 32 : wide;
     const found = this.layout(room), scrolled = card.querySelector(".steps")?.scrollTop ?? 0;
     const label = explorer.word("flow_label", { class: flow!.class });
-    const notes = [noteOfTask(explorer), explorer.word("flow_left_out"), explorer.word("flow_proved", { against: flow!.against, configs: flow!.configs })].filter(Boolean);
-    const isOpen = view.isOpen ?? wide >= WIDE;
+    const notes = [isOpen(this.rows) ? explorer.word("flow_open") : "", noteOfTask(explorer), explorer.word("flow_left_out"), explorer.word("flow_proved", { against: flow!.against, configs: flow!.configs })].filter(Boolean);
+    const isUnfolded = view.isOpen ?? wide >= WIDE;
     card.innerHTML = `<p class="said" data-at="flowsaid">${escape(explorer.word("flow_hint"))}</p><div class="flowing ${wide >= WIDE ? "beside" : ""}"><svg data-at="flowsvg" role="group" aria-label="${escape(label)}" viewBox="0 0 ${found.w.toFixed(0)} ${(found.h + 4).toFixed(0)}" style="max-width:${found.w.toFixed(0)}px">${this.svg(found, 0, 2)}</svg>
-<details ${isOpen ? "open" : ""}><summary>${escape(explorer.word("flow_list"))}</summary><div class="steps" tabindex="0" role="region" aria-label="${escape(explorer.word("flow_list"))}">${this.list(this.rows)}${this.added.length ? `<ol><li>${escape(explorer.word("flow_added", { task: explorer.data.class }))}${this.list(this.added)}</li></ol>` : ""}</div></details></div>${notes.map((note) => `<p class="said">${escape(note)}</p>`).join("")}`;
+<details ${isUnfolded ? "open" : ""}><summary>${escape(explorer.word("flow_list"))}</summary><div class="steps" tabindex="0" role="region" aria-label="${escape(explorer.word("flow_list"))}">${this.list(this.rows)}${this.added.length ? `<ol><li>${escape(explorer.word("flow_added", { task: explorer.data.class }))}${this.list(this.added)}</li></ol>` : ""}</div></details></div>${notes.map((note) => `<p class="said">${escape(note)}</p>`).join("")}`;
     card.querySelector("details")!.ontoggle = (event) => { view.isOpen = (event.target as HTMLDetailsElement).open; };
     card.querySelector(".steps")!.scrollTop = scrolled;
     this.rove(card);

@@ -48,6 +48,11 @@ function tensorsByModule(data: Contract): Map<string, TensorOf[]> {
   return found;
 }
 
+/** Whether a step depends on a field that the config leaves out. */
+export function isOpen(rows: Item[]): boolean {
+  return rows.some((item) => (isTurns(item) ? item.kinds.some((kind) => isOpen(kind.rows)) : item.when !== "" || isOpen(item.rows)));
+}
+
 /** Whether there is a module with tensors inside steps. */
 export function hasModule(rows: Item[]): boolean {
   return rows.some((item) => (isTurns(item) ? item.kinds.some((kind) => hasModule(kind.rows)) : item.kind === "m" && (item.tensors.length > 0 || hasModule(item.rows))));
