@@ -10,6 +10,7 @@ or if the blueprint refuses a setting. The exit status is 1 if a module is wrong
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import json
 import subprocess
@@ -37,10 +38,8 @@ _LONGEST_REASON = 200  # characters
 _OWN_MODELS = Path(__file__).parents[1] / "tests" / "support"
 # The wheel of torchvision on PyPI needs CUDA's libraries. Building its models needs no operator,
 # but importing it needs that these exist.
-_OPERATORS = {
-    name: f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
-    for name in ("nms", "qnms")
-}
+_OPERATORS = ("nms", "qnms")
+_OPERANDS = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
 
 Shapes = dict[str, tuple[tuple[int, ...], str | None]]
 
@@ -91,20 +90,26 @@ def listed(path: Path = LISTED) -> list[ThirdParty]:
 
 
 def built(address: str, config: str | None, values: Mapping[str, Any]) -> nn.Module:
-    """Build a module on the meta device as its users do, without the code of this package.
+    """Build a module as its users do, without the code of this package.
 
-    A value that is an address is called with the values under its name: ``layer = "torch.nn:GRU"``
+    It is built on the meta device if its code can be. A value that is an address is called with the values under its name: ``layer = "torch.nn:GRU"``
     with ``layer.input_size = 8``.
     """
     import torch  # noqa: PLC0415
 
-    kind = _at(address)
-    with torch.device("meta"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        arguments = _arguments(kind if config is None else _at(config), values)
-        if config is not None:
-            return kind(_at(config)(**arguments))  # type: ignore[no-any-return]
-        return kind(**arguments)  # type: ignore[no-any-return]
+    for device in ("meta", "cpu"):
+        with torch.device(device), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with contextlib.suppress(NotImplementedError):  # the meta device has no values
+                return _called(_at(address), config, values)
+    raise ValueError(f"{address} cannot be built with {values}")
+
+
+def _called(kind: Any, config: str | None, values: Mapping[str, Any]) -> nn.Module:
+    arguments = _arguments(kind if config is None else _at(config), values)
+    if config is not None:
+        return kind(_at(config)(**arguments))  # type: ignore[no-any-return]
+    return kind(**arguments)  # type: ignore[no-any-return]
 
 
 def _arguments(kind: Any, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -121,10 +126,7 @@ def _arguments(kind: Any, values: Mapping[str, Any]) -> dict[str, Any]:
             arguments[name] = tuple(value) if isinstance(value, list) else value
     for name, inner in below.items():
         made = arguments.get(name)
-        if made is None:
-            inner_kind = typing.get_type_hints(kind.__init__)[name]
-        else:
-            inner_kind = _at(made)
+        inner_kind = typing.get_type_hints(kind.__init__)[name] if made is None else _at(made)
         arguments[name] = inner_kind(**_arguments(inner_kind, inner))
     return arguments
 
@@ -227,15 +229,17 @@ def _prepare_imports() -> None:
     import torch  # noqa: PLC0415
 
     sys.path.append(str(_OWN_MODELS))
-    for name, schema in _OPERATORS.items():
-        try:
-            importlib.import_module("torchvision")
-        except ImportError:
-            return
-        except RuntimeError:
-            library = torch.library.Library("torchvision", "FRAGMENT")
-            library.define(schema)
-            _KEPT.append(library)  # an operator goes with its library
+    try:
+        importlib.import_module("torchvision")
+    except ImportError:
+        return
+    except RuntimeError:
+        for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
+            del sys.modules[name]  # half imported
+        library = torch.library.Library("torchvision", "FRAGMENT")
+        for name in _OPERATORS:
+            library.define(name + _OPERANDS)
+        _KEPT.append(library)  # an operator goes with its library
 
 
 _KEPT: list[Any] = []
@@ -303,6 +307,7 @@ def prepare(folder: Path) -> None:
 
 
 def main() -> int:
+    """Print what came of each module that is asked for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("modules", nargs="*", help="names, or parts of names; all by default")
     parser.add_argument("--limit", type=float, default=LIMIT_SECONDS, help="seconds a module")

@@ -259,7 +259,7 @@ OWN = {
     "a module as argument": Own(
         "own_models.factories:Stack",
         None,
-        lambda changes: stack(changes),
+        stack,
         lambda dice: some(
             dice,
             number=[1, 5],
@@ -448,8 +448,7 @@ REFUSED = {
     ),
     "a module is missing": (
         ("own_models.factories:Stack", None),
-        "Stack has no default for block. Give a module by its address, "
-        "--set block=package.module:Class",
+        "Give a module by its address, --set block=package.module:Class",
     ),
     "no torch module": (("own_models.gpt:GPTConfig", None), "is not a torch.nn.Module class"),
     "no config": (

@@ -1,4 +1,4 @@
-"""Modules whose constructors are written as in packages: factories, keywords, parts, enumerations."""
+"""Modules written as packages write them: factories, keywords, parts, enumerations."""
 
 from __future__ import annotations
 

@@ -505,7 +505,7 @@ class OwnSubject:
         """
         for name, setting in list(form.settings.items()):
             address = self._given.get(above + name)
-            if not _is_address(address) or name in form.stated:
+            if not isinstance(address, str) or not _is_address(address) or name in form.stated:
                 continue
             function = _at_address(address)
             del self._given[above + name]
@@ -629,9 +629,7 @@ def _maker(address: str) -> Callable[..., nn.Module]:
     )
 
 
-def _is_address(value: Any) -> bool:
-    if not isinstance(value, str) or ":" not in value:
-        return False
+def _is_address(value: str) -> bool:
     try:
         split(value)
     except UsageError:

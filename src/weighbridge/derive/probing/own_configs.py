@@ -485,7 +485,7 @@ def form_of(config: Any, is_own: Callable[[Any], bool]) -> Form | None:
     return _form_of(config, is_own, anything=True)
 
 
-def annotated_config(kind: type) -> type | None:
+def annotated_config(kind: Callable[..., Any]) -> type | None:
     """Return the config class in the annotation of a constructor's only parameter.
 
     Example:

@@ -120,7 +120,7 @@ def _called(function: ast.expr, code: Any, owner: type | None) -> tuple[Any, typ
             if "__init__" in vars(kind):
                 return vars(kind)["__init__"], kind, 1
         return None, None, 0
-    value = _value(function, getattr(code, "__globals__", {}))
+    value = _named_value(function, getattr(code, "__globals__", {}))
     return (value, None, 0) if callable(value) else (None, None, 0)
 
 
@@ -134,12 +134,12 @@ def _is_super(function: ast.expr) -> bool:
     )
 
 
-def _value(node: ast.expr, names: dict[str, Any]) -> Any:
+def _named_value(node: ast.expr, names: dict[str, Any]) -> Any:
     """Return the value of a name, or of an attribute of one; None if it is not known."""
     if isinstance(node, ast.Name):
         return names.get(node.id)
     if isinstance(node, ast.Attribute):
-        return getattr(_value(node.value, names), node.attr, None)
+        return getattr(_named_value(node.value, names), node.attr, None)
     return None
 
 
