@@ -92,8 +92,8 @@ def listed(path: Path = LISTED) -> list[ThirdParty]:
 def built(address: str, config: str | None, values: Mapping[str, Any]) -> nn.Module:
     """Build a module as its users do, without the code of this package.
 
-    It is built on the meta device if its code can be. A value that is an address is called with the values under its name: ``layer = "torch.nn:GRU"``
-    with ``layer.input_size = 8``.
+    It is built on the meta device if its code can be. A value that is an address is called with the
+    values under its name: ``layer = "torch.nn:GRU"`` with ``layer.input_size = 8``.
     """
     import torch  # noqa: PLC0415
 

@@ -186,6 +186,11 @@ class OwnSubject:
         return []
 
     @property
+    def is_explored_for_equals(self) -> bool:
+        """True: the code of strangers asks anything."""
+        return True
+
+    @property
     def taken(self) -> dict[str, Any]:
         """Empty: the config accepts its fields only."""
         return {}
