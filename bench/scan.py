@@ -1,9 +1,11 @@
-"""Scans a made lake of checkpoints: seconds, memory from first to last, and what kills leave.
+"""Scans a made lake of checkpoints: CPU seconds, wall time, and memory from first to last.
 
 usage: python bench/scan.py [--checkpoints 20000] [--lake FOLDER]
 
 The lake has every format, hostile files, files that are cut short, and large ones that are holes.
-Files are in the page cache, so the figures are of reading headers, not of a disk.
+Files are in the page cache, so the figures are of reading headers, not of a disk. CPU seconds are
+those of the processes, whatever else runs on the machine. What two processes can gain at most is
+the CPU time of one, divided by that of the busiest process of the two workers and their parent.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -23,15 +26,27 @@ sys.path.insert(0, str(ROOT / "tests" / "support"))
 
 from lakes import make_lake, rows_in  # noqa: E402
 
-SCAN = "from weighbridge.cli import main; import sys; sys.exit(main(sys.argv[1:]))"
+SCAN = """
+import json, resource, sys
+from weighbridge.cli import main
+if __name__ == "__main__":
+    status = main(sys.argv[1:])
+    used = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    print(json.dumps([one.ru_utime + one.ru_stime for one in used]), file=sys.stderr)
+    sys.exit(status)
+"""
 _SAMPLES_PER_SECOND = 10
+WORKERS = 2
 
 
-def scanned(lake: Path, output: Path, *options: str) -> dict[str, object]:
+def scanned(lake: Path, output: Path, *options: str) -> dict[str, Any]:
     """Scan in a process of its own; return its answer, and its memory while it read."""
-    command = [sys.executable, "-c", SCAN, "scan", str(lake), "-o", str(output), "--json"]
+    script = output.with_suffix(".py")
+    script.write_text(SCAN)  # a file, which the processes of workers can import
+    command = [sys.executable, str(script), "scan", str(lake), "-o", str(output), "--json"]
     begun = time.perf_counter()
-    process = subprocess.Popen([*command, *options], stdout=subprocess.PIPE)
+    pipe = subprocess.PIPE
+    process = subprocess.Popen([*command, *options], stdout=pipe, stderr=pipe, text=True)
     watched, memory = psutil.Process(process.pid), []
     while process.poll() is None:
         try:
@@ -40,7 +55,9 @@ def scanned(lake: Path, output: Path, *options: str) -> dict[str, object]:
         except psutil.Error:
             break
         time.sleep(1 / _SAMPLES_PER_SECOND)
-    answer = json.loads(process.communicate()[0])
+    out, err = process.communicate()
+    answer = json.loads(out)
+    answer["cpu_of_parent"], answer["cpu_of_workers"] = json.loads(err.splitlines()[-1])
     first = [rss for parts, rss in memory if parts == 1]
     last = [rss for parts, rss in memory if parts == memory[-1][0] - 1]
     answer["wall_seconds"] = time.perf_counter() - begun
@@ -60,19 +77,27 @@ def main() -> None:
             make_lake(lake, options.checkpoints)
         one, two = Path(folder) / "one.parquet", Path(folder) / "two.parquet"
         first = scanned(lake, one)
-        both = scanned(lake, two, "--workers", "2")
+        both = scanned(lake, two, "--workers", str(WORKERS))
         again = scanned(lake, one)
-        count = first["checkpoints"]
-        print(f"{count:,} checkpoints, {first['by_status']}")
-        guessed = first["layouts_guessed"]
-        print(f"one process: {first['wall_seconds']:.1f} s, {guessed} layouts guessed")
-        ratio = first["wall_seconds"] / both["wall_seconds"]
-        print(f"two processes: {both['wall_seconds']:.1f} s, {ratio:.2f} times as fast")
-        print(f"again, nothing changed: {again['wall_seconds']:.1f} s, {again['new']} read")
-        mib = [first[name] / 2**20 for name in ("rss_first", "rss_last")]
-        print(f"memory: {mib[0]:.0f} MiB at the first part, {mib[1]:.0f} MiB before the last")
         same = rows_in(one, compared=True) == rows_in(two, compared=True)
-        print(f"rows of one and of two processes are equal: {same}")
+    print(f"{first['checkpoints']:,} checkpoints, {first['by_status']}")
+    print(f"one process: {_times(first)}, {first['layouts_guessed']} layouts guessed")
+    print(
+        f"two processes: {_times(both)}: {first['wall_seconds'] / both['wall_seconds']:.2f} times"
+    )
+    busiest = max(both["cpu_of_parent"], both["cpu_of_workers"] / WORKERS)
+    most = first["cpu_of_parent"] / busiest
+    print(f"  parent {both['cpu_of_parent']:.1f} s, workers {both['cpu_of_workers']:.1f} s of CPU")
+    print(f"  so that two processes with a core each can be {most:.2f} times as fast")
+    print(f"again, nothing changed: {_times(again)}, {again['new']} read")
+    mib = [first[name] / 2**20 for name in ("rss_first", "rss_last")]
+    print(f"memory: {mib[0]:.0f} MiB at the first part, {mib[1]:.0f} MiB before the last")
+    print(f"rows of one and of two processes are equal: {same}")
+
+
+def _times(answer: dict[str, Any]) -> str:
+    cpu = answer["cpu_of_parent"] + answer["cpu_of_workers"]
+    return f"{cpu:.1f} s of CPU, {answer['wall_seconds']:.1f} s"
 
 
 if __name__ == "__main__":

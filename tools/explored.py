@@ -1,12 +1,19 @@
 """Writes what weighbridge says of random settings, for the page's arithmetic to be held against.
 
     python tools/explored.py settings --count 20 -o cases.jsonl [FAMILY …]
+    python tools/explored.py flows --count 5 -o flows.jsonl [FAMILY …]
+    python tools/explored.py runs -o runs.jsonl [FAMILY …]
     python tools/explored.py trees --count 20000 -o trees.json
     node web/tests/equal.mjs cases.jsonl
+    node web/tests/flows.mjs flows.jsonl
+    node web/tests/runs.mjs runs.jsonl
     node web/tests/trees.mjs trees.json
 
-`settings` takes all families, each with its base class and its last one. `trees` writes random
-expressions with what Python makes of each, so that operators are tried that no blueprint uses yet.
+`settings` takes all families, each with its base class and its last one. `flows` takes the families
+with a flow, and writes the steps of `tree --flow`. `runs` takes every recorded class of every
+family, whose contract holds runs with what `cost`, `train`, `cache` and `serve` answer. `trees`
+writes random expressions with what Python makes of each, so that operators are tried that no
+blueprint uses yet.
 """
 
 from __future__ import annotations
@@ -19,7 +26,10 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from weighbridge.algebra.expr import evaluate
+from weighbridge.answers.flow_tree import FlowTree
 from weighbridge.answers.weigh import weigh
+from weighbridge.blueprint import operations
+from weighbridge.blueprint.flows import flow_families
 from weighbridge.blueprint.schema import families, load
 from weighbridge.errors import WeighbridgeError
 from weighbridge.explorer.contract import contract
@@ -30,6 +40,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Any
 
+    from weighbridge.answers.weigh import Weighing
+
 _TRIES = 6  # for each setting that can be built
 _REFUSED = 4  # one refused setting is kept for each so many that can be built
 
@@ -37,7 +49,7 @@ _REFUSED = 4  # one refused setting is kept for each so many that can be built
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the cases of a command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("kind", choices=("settings", "trees"))
+    parser.add_argument("kind", choices=("settings", "flows", "runs", "trees"))
     parser.add_argument("families", nargs="*")
     parser.add_argument("--count", type=int, default=20)
     parser.add_argument("--seed", default="7")
@@ -47,10 +59,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.kind == "trees":
             json.dump(random_cases(Random(options.seed), options.count), file)
             return 0
-        for family in options.families or families():
-            for case in settings_of(family, options.count, options.seed):
+        if options.kind == "runs":
+            for made in contracts_of_runs(options.families or operations.available()):
+                file.write(json.dumps(made, separators=(",", ":")) + "\n")
+            return 0
+        every, cases_of = (families, settings_of)
+        if options.kind == "flows":
+            every, cases_of = (flow_families, flows_of)
+        for family in options.families or every():
+            for case in cases_of(family, options.count, options.seed):
                 file.write(json.dumps(case, separators=(",", ":")) + "\n")
     return 0
+
+
+def contracts_of_runs(names: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Yield the contract of every class of some families whose operations are recorded."""
+    for family in names:
+        if "." in family:  # of our own BERT, which has no blueprint
+            continue
+        for class_name in operations.load_operations(family).class_names:
+            yield contract(weigh(family, class_name))
 
 
 def settings_of(family: str, count: int, seed: str) -> Iterator[dict[str, Any]]:
@@ -81,6 +109,34 @@ def _cases_of(bench: Bench, count: int, random: Random) -> Iterator[list[Any]]:
             group.name: str(group.parameters) for group in weighing.ledger.by("component")
         }
         yield [written, str(weighing.parameters), str(weighing.ledger.active), components]
+
+
+def flows_of(family: str, count: int, seed: str) -> Iterator[dict[str, Any]]:
+    """Yield the steps of the base class of a family, as given and at random settings.
+
+    A setting at which `tree --flow` refuses to answer has null for steps.
+    """
+    weighing = weigh(family, load(family).base_class)
+    bench, random = Bench(weighing), Random(f"{seed} {family}")
+    cases: list[list[Any]] = [[{}, _steps_of(weighing)]]
+    for _ in range(_TRIES * count):
+        if len(cases) == count:
+            break
+        changes = bench.random_changes(random)
+        written = {name: value_json(value) for name, value in changes.items()}
+        try:
+            changed = bench.weigh(changes)
+        except WeighbridgeError:
+            continue
+        cases.append([written, _steps_of(changed)])
+    yield {"family": family, "contract": contract(weighing), "cases": cases}
+
+
+def _steps_of(weighing: Weighing) -> list[Any] | None:
+    try:
+        return FlowTree(weighing).to_dict()["steps"]
+    except WeighbridgeError:
+        return None
 
 
 NAMES: dict[str, Any] = {

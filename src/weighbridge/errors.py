@@ -98,6 +98,10 @@ class ExpressionError(WeighbridgeError):
     """Text that is not an expression, or an expression that has no value."""
 
 
+class LongLoopError(ExpressionError):
+    """An expression whose loops have more rounds than are allowed; its value is not known."""
+
+
 class ArticleError(WeighbridgeError):
     """An article that cannot be read, or that contains nothing to check."""
 

@@ -49,6 +49,29 @@ def test_growth_is_shown_at_powers_of_two_and_at_the_context() -> None:
     assert [context for context, _ in wb.cache(LLAMA, context=3).growth] == [3]
 
 
+MAMBA2: dict[str, Any] = {  # state-spaces/mamba2-2.7b
+    "model_type": "mamba2",
+    "architectures": ["Mamba2ForCausalLM"],
+    "hidden_size": 2560,
+    "num_hidden_layers": 64,
+    "num_heads": 80,
+    "n_groups": 1,
+    "vocab_size": 50288,
+    "dtype": "bfloat16",
+}
+
+
+@pytest.mark.parametrize("context", [1, 3, 256, 257, 131_072])
+def test_the_states_of_mamba2_take_as_much_at_any_length(context: int) -> None:
+    found = wb.cache(MAMBA2, context=context)
+    assert (found.cache_bytes, found.bytes_per_token) == (170_524_672, 0)
+    inner, state, kernel = 2 * 2560, 128, 4
+    assert [(group.name, group.bytes) for group in found.groups] == [
+        ("conv_states", 64 * (inner + 2 * state) * kernel * 2),
+        ("recurrent_states", 64 * inner * state * 4),
+    ]
+
+
 HYBRID: dict[str, Any] = {
     "format": 2,
     "family": "gemma2",

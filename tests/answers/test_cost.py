@@ -345,6 +345,7 @@ def test_json_has_plain_integers(capsys: pytest.CaptureFixture[str]) -> None:
         "profile": "cuda-flash",
         "dtype": "BF16",
         "training": True,
+        "images": None,
         "decode": False,
     }
     assert main(["cost", LLAMA, "--json"]) == 0
@@ -477,3 +478,9 @@ def test_a_decoder_has_learned_positions_too() -> None:
         wb.cost("whisper", sequence=10, target=449)
     with pytest.raises(UsageError, match="context = 449, max_target_positions = 448"):
         wb.cache("whisper", context=449)
+
+
+def test_images_of_a_class_that_reads_none_are_refused() -> None:
+    message = r"BertModel reads no images among its tokens \(images = 1\)\. Drop --images"
+    with pytest.raises(UsageError, match=message):
+        cost("bert-base-chinese", images=1)

@@ -14,7 +14,7 @@ from chinese import english_in
 
 from weighbridge import data
 from weighbridge.answers.cache import cache
-from weighbridge.answers.design import design, sizes_in
+from weighbridge.answers.design import design, fitted_depth, sizes_in
 from weighbridge.answers.serve import serve
 from weighbridge.answers.weigh import weigh
 from weighbridge.cli.program import main
@@ -160,6 +160,51 @@ def test_what_fits_and_what_is_served() -> None:
         )
         assert served.fits
         assert on_device.columns(each)["largest_batch"] == served.largest_batch
+
+
+LIMITS = ({"fits": "15.1GiB"}, {"serve_on": "2xT4"}, {"fits": "16GiB", "serve_on": "L4"})
+
+
+@pytest.mark.parametrize("limits", LIMITS, ids=str)
+def test_each_design_that_fits_is_found(limits: dict[str, str]) -> None:
+    question: dict[str, Any] = {"parameters": "8B", "within": "2%", "depth": "24,32"}
+    question |= {"width": "4096,4224", "kv_heads": "1,11", "multiple_of": 512}
+    like = "meta-llama/Llama-3.1-8B"
+    search = design(like, **question, **limits, context=16_384, top=0)
+    fitting = []
+    for each in search.every():
+        fields = search.fields_of(each)
+        held = 2 * each.parameters + cache(like, context=16_384, fields=fields).cache_bytes
+        fits = held <= float(limits.get("fits", "99GiB")[:-3]) * 2**30
+        devices = limits.get("serve_on")
+        if devices == "2xT4" and each.heads % 2:
+            fits = False
+        elif devices:
+            fits &= serve(like, on=devices, context=16_384, fields=fields).fits
+        if fits:
+            fitting.append(each)
+    assert 0 < len(fitting) < search.number
+    assert sorted(search.designs) == sorted(fitting)
+
+
+def test_designs_that_fit_are_found_behind_hundreds_that_do_not() -> None:
+    question: dict[str, Any] = {"parameters": "8B", "within": "30%", "depth": "8..64:8", "top": 5}
+    search = design("meta-llama/Llama-3.1-8B", **question, fits="12.5GiB", context=4096)
+    at_least = min(abs(each.parameters - 8 * 10**9) for each in search.designs)
+    nearer = sum(abs(each.parameters - 8 * 10**9) < at_least for each in search.every())
+    assert len(search.designs) == 5
+    assert nearer > 1000
+
+
+def test_devices_that_do_not_divide_the_heads_serve_no_design() -> None:
+    search = design("llama", parameters="8B", serve_on="8xH100", top=5)
+    assert all(each.heads % 8 == 0 for each in search.designs)
+    assert len(search.designs) == 5
+
+
+def test_the_fit_gives_what_the_abstract_of_its_paper_says() -> None:
+    width = 30_000  # "an unprecedented width of 30K as optimal for a 1-Trillion parameter network"
+    assert 12 * fitted_depth(width) * width**2 == pytest.approx(1e12, rel=0.05)
 
 
 def test_without_a_design_the_answer_is_no(capsys: pytest.CaptureFixture[str]) -> None:

@@ -146,3 +146,8 @@ def test_other_choices_are_refused(choices: dict[str, str], reason: str) -> None
 def test_only_parameters_have_a_whole_formula() -> None:
     with pytest.raises(wb.WeighbridgeError, match="Drop --whole or --of"):
         wb.formula("bert", whole=True, of="flops")
+
+
+def test_a_formula_that_is_too_long_is_refused() -> None:
+    with pytest.raises(wb.WeighbridgeError, match=r"AlignModel is too long to write.*sweep"):
+        wb.formula("align", whole=True)

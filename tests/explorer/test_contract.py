@@ -14,6 +14,7 @@ import pytest
 import weighbridge as wb
 from weighbridge.errors import WeighbridgeError
 from weighbridge.explorer.contract import CHECKS, contract
+from weighbridge.explorer.running import RUNS
 from weighbridge.explorer.settings import explicit_config, following_fields
 from weighbridge.explorer.trees import TreeTable
 from weighbridge.models.find import find
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 WEB = Path(__file__).parents[2] / "web"
 FAMILIES = ("bert", "llama", "mixtral", "deepseek_v3", "qwen3_next", "t5", "vit", "llava", "blip-2")
+FLOWS = (*FAMILIES[:-1], "bloom", "deberta-v2", "esm", "lfm2", "resnet", "sew", "swin", "whisper")
+RECORDED = ("bert", "llama", "deepseek_v3", "gpt_oss", "t5", "mamba")
 needs_node = pytest.mark.skipif(
     shutil.which("node") is None or not (WEB / "node_modules/esbuild").is_dir(),
     reason="the page's script needs node, and `npm ci` in web/",
@@ -46,6 +49,45 @@ def test_the_page_gives_the_totals_of_python_at_random_settings(tmp_path: Path) 
 
 
 @needs_node
+def test_the_page_gives_the_figures_of_runs(tmp_path: Path) -> None:
+    runs = tmp_path / "runs.jsonl"
+    explored.main(["runs", *RECORDED, "-o", str(runs)])
+    done = run_node("runs.mjs", str(runs))
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads(done.stdout.splitlines()[0])
+    assert found["classes"] >= len(RECORDED)
+    assert found["runs"] == found["classes"] * RUNS
+    assert found["unrecorded"] == 0
+
+
+@needs_node
+@pytest.mark.parametrize("figure", ["forward", "none loss", "full backward", "cache", "serving"])
+def test_a_run_that_is_computed_otherwise_is_noticed(tmp_path: Path, figure: str) -> None:
+    (made,) = explored.contracts_of_runs(["gpt_oss"])
+    made["run"]["checks"][1][2][figure] += "0"
+    runs = tmp_path / "runs.jsonl"
+    runs.write_text(json.dumps(made))
+    done = run_node("runs.mjs", str(runs))
+    assert done.returncode == 1
+    assert json.loads(done.stdout.splitlines()[0])["differ"] == 1
+
+
+def test_a_class_without_operations_says_why() -> None:
+    made = contract(wb.weigh("llama", "LlamaModel"))
+    assert "run" not in made
+    assert "LlamaForCausalLM" in made["unrecorded"]["en"]
+    assert "LlamaForCausalLM" in made["unrecorded"]["zh"]
+
+
+def test_a_run_is_of_the_config_that_was_given() -> None:
+    config = {"model_type": "llama", "num_key_value_heads": 8, "attention_dropout": 0.5}
+    given = contract(wb.weigh(config, "LlamaForCausalLM"))["run"]
+    usual = contract(wb.weigh("llama", "LlamaForCausalLM"))["run"]
+    assert given["constants"]["attention_dropout"] == ["f", 0.5]
+    assert given["checks"][0][2]["none loss"] != usual["checks"][0][2]["none loss"]
+
+
+@needs_node
 def test_a_page_that_counts_otherwise_is_noticed(tmp_path: Path) -> None:
     (case, *_) = explored.settings_of("bert", 2, "7")
     case["contract"]["checks"][1][1] += "0"
@@ -54,6 +96,52 @@ def test_a_page_that_counts_otherwise_is_noticed(tmp_path: Path) -> None:
     done = run_node("equal.mjs", str(cases))
     assert done.returncode == 1
     assert json.loads(done.stdout.splitlines()[0])["unchecked"] == 1
+
+
+@needs_node
+def test_the_page_selects_the_steps_that_tree_prints(tmp_path: Path) -> None:
+    cases = tmp_path / "flows.jsonl"
+    explored.main(["flows", *FLOWS, "--count", "3", "-o", str(cases)])
+    done = run_node("flows.mjs", str(cases))
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads(done.stdout.splitlines()[0])
+    assert found["families"] == len(FLOWS)
+    assert found["same"] > 2 * len(FLOWS)
+
+
+FAULTS = [
+    ("GAP = 14", "GAP = -14"),  # boxes beside one another overlap
+    ("y += tall;", "y += tall / 2;"),  # rows overlap
+    ("- (plan.left + plan.right) * LANE", ""),  # no room for lanes
+    ("one.low < high && low < one.high)) lane++", "false)) lane++"),
+    ('row.kind === "f" && /mask/', 'row.kind === "m" && /norm/'),  # norms have no box
+]
+
+
+@needs_node
+def test_no_box_overlaps_and_every_module_has_one(tmp_path: Path) -> None:
+    cases = tmp_path / "flows.jsonl"
+    explored.main(["flows", *FLOWS, "--count", "1", "-o", str(cases)])
+    done = run_node("drawn.mjs", str(cases))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert json.loads(done.stdout.splitlines()[0])["pictures"] == 3 * len(FLOWS)
+    noticed = [run_node("drawn.mjs", str(cases), *fault).returncode for fault in FAULTS]
+    assert noticed == [1] * len(FAULTS)
+
+
+@needs_node
+def test_a_step_that_differs_is_noticed(tmp_path: Path) -> None:
+    (case,) = explored.flows_of("mixtral", 1, "7")
+    case["cases"][0][1][0]["tensors"][0]["shape"][0] += 1
+    cases = tmp_path / "flows.jsonl"
+    cases.write_text(json.dumps(case))
+    done = run_node("flows.mjs", str(cases))
+    assert done.returncode == 1
+    assert json.loads(done.stdout.splitlines()[0])["differ"] == 1
+
+
+def test_a_family_without_a_flow_has_none() -> None:
+    assert contract(wb.weigh("blip-2"))["flow"] is None
 
 
 @needs_node
@@ -114,3 +202,19 @@ def test_a_module_without_a_blueprint_is_refused_with_a_way_out() -> None:
     torch = pytest.importorskip("torch")
     with pytest.raises(WeighbridgeError, match="no sizes to turn"):
         wb.explore(torch.nn.Linear(2, 3))
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+@pytest.mark.parametrize("model", ["bert-base-chinese", "deepseek_v3", "llava"])
+def test_the_paragraphs_are_those_of_the_derivation(model: str, lang: str) -> None:
+    made = contract(wb.weigh(model))
+    article = "".join(wb.explain(model).text(lang).split())
+    spoken = made["why"][lang]
+    assert set(spoken) <= set(made["formulas"])
+    assert {"attention", "ffn"} <= set(spoken)
+    for paragraphs in spoken.values():
+        for piece in (piece for paragraph in paragraphs for piece in paragraph):
+            if isinstance(piece, str):
+                assert "".join(piece.split()) in article
+            elif piece[0] == "math":
+                assert made["trees"][piece[1]] is not None

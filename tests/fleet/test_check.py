@@ -91,6 +91,24 @@ def test_one_that_differs_and_one_that_is_cut_short(
     }
 
 
+# https://shields.io/badges/endpoint-badge: the properties of the schema, and its named colors.
+REQUIRED = {"schemaVersion": int, "label": str, "message": str}
+OPTIONAL = {"color", "labelColor", "isError", "namedLogo", "logoSvg", "logoColor", "logoSize"}
+COLORS = {"brightgreen", "green", "yellow", "yellowgreen", "orange", "red", "blue", "grey"}
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+def test_a_badge_is_what_shields_reads(layers: int, here: Path) -> None:
+    save(here / "model", layers)
+    main(["scan", "--check", ".", "--badge", "badge.json"])
+    badge = json.loads((here / "badge.json").read_text())
+    assert {name: type(badge[name]) for name in REQUIRED} == REQUIRED
+    assert badge["schemaVersion"] == 1
+    assert badge["message"]
+    assert badge.keys() - REQUIRED <= OPTIONAL
+    assert badge["color"] in COLORS
+
+
 WRONG = {
     "scan --check": "there is nothing to scan",
     "scan --check no/such": "there is nothing to scan (path = 'no/such')",

@@ -12,9 +12,10 @@ import sweeps
 
 import weighbridge as wb
 from weighbridge.blueprint.schema import families, load
-from weighbridge.fleet import sweep_columns
-from weighbridge.fleet.axes import axes_of, axis, parse_axis
-from weighbridge.fleet.sweep import sweep
+from weighbridge.fleet import sweep_columns, sweep_query
+from weighbridge.fleet.axes import Axis, axes_of, axis, parse_axis
+from weighbridge.fleet.sweep import Sweep, sweep
+from weighbridge.fleet.sweep_columns import Asked
 
 duckdb = pytest.importorskip("duckdb")
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ def test_drawn_rows_of_a_family_are_what_weighing_gives(drawn_family: str, seed:
         assert " needs " in outcome.reason or "no integer" in outcome.reason
 
 
+ZAMBA = Axis("hidden_size", (1024, 2560))
 GRIDS = {
     "deepseek_v3": {"first_k_dense_replace": (0, 3, 9, 70), "num_hidden_layers": (1, 5, 61)},
     "qwen3_next": {"num_hidden_layers": (3, 8, 9), "full_attention_interval": (1, 3, 50)},
@@ -49,6 +51,20 @@ GRIDS = {
         "num_hidden_layers": (4, 9),
     },
 }
+
+
+def test_long_loops_are_computed_in_tables() -> None:
+    """Counts of zamba2 have loops over 54 x 54 x 54 layers."""
+    swept = Sweep(Asked("zamba2", None, {}, None, ()), [ZAMBA], [], 1)
+    swept.hold(swept.variants[0], [{"hidden_size": size} for size in ZAMBA.values])
+    assert (swept.held, swept.refused) == (2, 0)
+
+
+def test_loops_that_take_too_long_refuse_a_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sweep_query, "MOST_ROUNDS", 100)
+    monkeypatch.setattr(sweep_query, "_MOST_ROUNDS", 100)
+    with pytest.raises(wb.WeighbridgeError, match="takes too long to compute for these axes"):
+        Sweep(Asked("zamba2", None, {}, None, ()), [ZAMBA], [], 1)
 
 
 @pytest.mark.parametrize("family", GRIDS)

@@ -1,9 +1,13 @@
 // The contract, as Python writes it (src/weighbridge/explorer/contract.py); the trees are in expr.ts.
 
 import type { Tree } from "./expr.ts";
+import type { Flow } from "./steps.ts";
 
 export type Lang = "en" | "zh";
 export type Two<T> = Record<Lang, T>;
+
+/** A text, or what stands in it: a formula (the number of its tree), code or strong text. */
+export type Piece = string | ["math", number] | ["code" | "strong", string];
 
 export interface TensorOf {
   name: string;
@@ -14,6 +18,32 @@ export interface TensorOf {
   when?: number[];
   tie?: [string, number | null, number | null];
   active?: [number, string];
+}
+
+/** An operation: the number of its path, its dims, its condition, the bits of an element (0: those of the run), its rounds. */
+export type OperationOf = [path: number, dims: number[], when?: number, bits?: number, times?: number];
+/** A module's path, the indices in it, its component, and marks: its place (0, 1, 2), 4 for attention itself, 8 for divided. */
+export type PathOf = [path: string, indices: string[], component: string, marks: number];
+export type Kind = "forward" | "backward" | "saved" | "checkpointed" | "stepped" | "step";
+
+/** What explorer/running.py writes: operations, and what it takes to fold them. */
+export interface RunOf extends Partial<Record<Kind, OperationOf[]>> {
+  paths: PathOf[];
+  repeat: Record<string, number>;
+  constants: Record<string, Tree>;
+  computed: [string, number][];
+  held: Record<string, Tree[]>;
+  positions: string[];
+  sequence: number;
+  context: number;
+  dtype: string;
+  bytes: number;
+  training: Record<"compute" | "parameters" | "gradients" | "states" | "each" | "updated" | "temporaries", number> & { optimizer: string; precision: string; scores: boolean };
+  prefill: number;
+  allowance: number;
+  devices: [string, number][];
+  evidence: { source: string; kernels: string; runs: number };
+  checks: [Record<string, Tree>, { batch: number; sequence: number }, Record<string, string>][];
 }
 
 export interface Contract {
@@ -52,6 +82,10 @@ export interface Contract {
   argument: string;
   /** The lists that the config spells out and that follow all the same. */
   spelled: string[];
-  why?: Two<Record<string, string[]>>;
-  flow?: Record<string, unknown>;
+  why: Two<Record<string, Piece[][]>>;
+  run?: RunOf;
+  /** Why nothing is known of a run. */
+  unrecorded?: Two<string>;
+  /** The order in which the modules of the base class run; null if it is not recorded. */
+  flow: Flow | null;
 }

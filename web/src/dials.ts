@@ -4,9 +4,10 @@ import { NoValue } from "./expr.ts";
 import type { Value } from "./expr.ts";
 import type { Changes, Model } from "./ledger.ts";
 
-const MOST_STEPS = 16;   // to each side, an eighth of an octave each
+const PARTS = 12;        // of an octave: so small a step moves no cell of the map far
+const MOST_STEPS = 24;   // to each side
 const FEW = 160;         // a size up to this has every integer as a step
-const ENOUGH = 20;       // steps that can be built
+const ENOUGH = 30;       // steps that can be built
 
 /** Return the fields that shapes, repeats and conditions are made of, letters first, then flags. */
 export function dialsOf(model: Model): string[] {
@@ -32,17 +33,22 @@ export function fits(model: Model, changes: Changes): string {
   try { model.bind(changes); return ""; } catch (error) { if (error instanceof NoValue) return error.message; throw error; }
 }
 
-/** Return the values of a size from low to high at which the family can be built, the present one among them. */
+/** Whether the requirements of the family hold; `fits` also binds every tensor, which takes far longer. */
+function holds(model: Model, changes: Changes): boolean {
+  try { model.fields(changes); return true; } catch (error) { if (error instanceof NoValue) return false; throw error; }
+}
+
+/** Return the values of a size from low to high at which the requirements of the family hold, the present one among them. */
 export function ladder(model: Model, changes: Changes, name: string, value: number): number[] {
-  const holds = (one: number) => one === value || !fits(model, { ...changes, [name]: one as Value });
+  const may = (one: number) => one === value || holds(model, { ...changes, [name]: one as Value });
   const low = Math.min(64, value & -value) || 1;
-  if (value <= FEW && low < 64) return Array.from({ length: Math.max(2 * value, 8) + 1 }, (_, at) => at).filter(holds);
+  if (value <= FEW && low < 64) return Array.from({ length: Math.max(2 * value, 8) + 1 }, (_, at) => at).filter(may);
   let best = [value];
   for (const step of [low, 3 * low, 5 * low, 7 * low, 1]) {
     if (value % step) continue;
     const found = new Set([value]);
-    for (let k = -MOST_STEPS; k <= MOST_STEPS; k++) found.add(Math.max(step, Math.round((value * 2 ** (k / 8)) / step) * step));
-    const kept = [...found].filter(holds).sort((a, b) => a - b);
+    for (let k = -MOST_STEPS; k <= MOST_STEPS; k++) found.add(Math.max(step, Math.round((value * 2 ** (k / PARTS)) / step) * step));
+    const kept = [...found].filter(may).sort((a, b) => a - b);
     if (kept.length > best.length) best = kept;
     if (kept.length > ENOUGH) break;
   }

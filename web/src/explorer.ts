@@ -2,21 +2,26 @@
 
 import { Float } from "./expr.ts";
 import type { Int, Value } from "./expr.ts";
-import type { Contract, Lang, Two } from "./contract.ts";
+import type { Contract, Lang, Piece, Two } from "./contract.ts";
 import { byComponent, check, Model, sum } from "./ledger.ts";
 import type { Changes, Entry } from "./ledger.ts";
 import { escape, letter, Writer } from "./math.ts";
-import { runsOf, strata, without } from "./strata.ts";
-import type { Band, Run } from "./strata.ts";
+import { runsOf, runsOfOperations, strata, without } from "./strata.ts";
+import type { Band, Cell, Run } from "./strata.ts";
 import { dialsOf, fits, ladder } from "./dials.ts";
 import { count, fitted, paint, share, short, storedBytes } from "./figures.ts";
-import { drawFlow } from "./flow.ts";
+import { amounts, drawCosts, stepsOf } from "./costs.ts";
+import { checkRuns, Running } from "./running.ts";
+import type { Run as RunSizes } from "./running.ts";
+import { drawFlow, foldFrame, forgetPicked, linkOfFlow, markFlow, pickBox, readFlow } from "./flow.ts";
 import { save } from "./exports.ts";
 
 export type Words = Record<string, string>;
 export interface Page { contracts: Contract[]; words: Two<Words>; lang: Lang }
+export type Measure = "parameters" | "flops" | "cache";
 interface State { entries: Entry[]; runs: Run[]; by: Map<string, Int>; total: Int; active: Int }
 
+const REST = 90;   // ms: a dial that does not turn for so long rests
 const SLIM = 560;  // px: the map has its labels inside
 
 export class Explorer {
@@ -30,21 +35,39 @@ export class Explorer {
   lang: Lang;
   theme = "";
   state: State;
+  measure: Measure = "parameters";
+  checkpointing = false;
+  /** The sizes of the run as the dials have them; `run` has no more tokens than the model has positions. */
+  sizes: RunSizes = { batch: 1, sequence: 1, context: 1 };
+  /** Why the recorded operations do not hold at this setting; empty if they do. */
+  noRun = "";
+  private drawnRuns: Run[] = [];
+  private wide = 0;
+  private mapWide = 0;
+  private resting = 0;
+  private readonly runnings: (Running | null)[];
   private dialNames: string[] = [];
 
   constructor(readonly root: HTMLElement, readonly page: Page) {
     this.models = page.contracts.map((contract) => new Model(contract));
     this.bases = this.models.map((model) => this.evaluate(model, {}));
+    this.runnings = this.models.map((model) => (model.data.run ? new Running(model, model.data.run) : null));
     this.lang = page.lang;
     this.state = this.bases[0];
     this.readLink();
     this.build();
     window.addEventListener("hashchange", () => { if (location.hash.slice(1) !== this.link()) { this.readLink(); this.build(); } });
-    new ResizeObserver(() => this.drawMap()).observe(this.el("map").parentElement!);
+    new ResizeObserver(([{ contentRect: { width } }]) => { if (width === this.wide) return; this.wide = width; this.mapWide = 0; this.drawMap(); drawFlow(this); }).observe(root);
+    this.root.addEventListener("change", () => this.rest());
   }
 
   get model(): Model { return this.models[this.at]; }
   get data(): Contract { return this.model.data; }
+  get running(): Running | null { return this.runnings[this.at]; }
+  get run(): RunSizes {
+    const most = this.running?.most() ?? Infinity, { batch, sequence, context } = this.sizes;
+    return { batch, sequence: Math.min(sequence, most), context: Math.min(context, most) };
+  }
   get base(): State { return this.bases[this.at]; }
 
   el<Of extends Element = HTMLElement>(name: string): Of { return this.root.querySelector(`[data-at="${name}"]`) as Of; }
@@ -52,7 +75,7 @@ export class Explorer {
     return (this.page.words[this.lang][key] ?? key).replace(/\{(\w+)\}/g, (_, name) => String(values[name] ?? ""));
   }
   private html(key: string, values: Record<string, unknown> = {}): string { return escape(this.word(key, values)); }
-  name(component: string): string { return this.data.names[component]?.[this.lang] ?? component; }
+  name(component: string): string { return this.data.names[component]?.[this.lang] ?? this.page.words[this.lang][`in_${component}`] ?? component; }
   meaning(field: string): string { return this.data.meanings[this.lang][field] ?? field; }
 
   evaluate(model: Model, changes: Changes): State {
@@ -68,9 +91,19 @@ export class Explorer {
   link(): string {
     const state = new URLSearchParams();
     const set = Object.entries(this.changes).map(([name, value]) => `${name}=${value}`).join(" ");
-    const all = { lang: this.lang === this.page.lang ? "" : this.lang, theme: this.theme, model: this.at ? String(this.at) : "", set, without: [...this.left].join(" "), zoom: this.zoomed, why: this.chosen };
+    const all = { lang: this.lang === this.page.lang ? "" : this.lang, theme: this.theme, model: this.at ? String(this.at) : "", set, without: [...this.left].join(" "), zoom: this.zoomed, why: this.chosen, by: this.measure === "parameters" ? "" : this.measure, run: this.runText(), checkpointing: this.checkpointing ? "full" : "", ...linkOfFlow(this) };
     for (const [key, value] of Object.entries(all)) if (value) state.set(key, value);
     return state.toString();
+  }
+
+  private usualRun(): RunSizes {
+    const { run } = this.data;
+    return run ? { batch: 1, sequence: run.sequence, context: run.context } : { batch: 1, sequence: 1, context: 1 };
+  }
+
+  private runText(): string {
+    const usual = this.usualRun();
+    return (Object.keys(usual) as (keyof RunSizes)[]).filter((name) => this.sizes[name] !== usual[name]).map((name) => `${name}=${this.sizes[name]}`).join(" ");
   }
 
   private readLink(): void {
@@ -82,6 +115,14 @@ export class Explorer {
     this.left = new Set((state.get("without") ?? "").split(" ").filter((name) => known.has(name)));
     this.zoomed = state.get("zoom") ?? "";
     this.chosen = known.has(state.get("why") ?? "") ? state.get("why")! : "";
+    readFlow(this, state);
+    this.measure = ["flops", "cache"].includes(state.get("by") ?? "") && this.data.run ? state.get("by") as Measure : "parameters";
+    this.checkpointing = state.get("checkpointing") === "full" && this.data.run?.checkpointed !== undefined;
+    this.sizes = this.usualRun();
+    for (const one of (state.get("run") ?? "").split(" ").filter(Boolean)) {
+      const [name, text] = one.split("="), size = Number(text);
+      if (name in this.sizes && Number.isInteger(size) && size > 0 && size <= 2 ** 31) this.sizes[name as keyof RunSizes] = size;
+    }
     this.changes = {};
     for (const one of (state.get("set") ?? "").split(" ").filter(Boolean)) {
       const [name, text] = one.split("=");
@@ -93,12 +134,14 @@ export class Explorer {
   // What is built once, and what each step of a dial draws
 
   build(): void {
-    const { data } = this, checked = check(this.model);
+    const { data } = this, checked = check(this.model), runs = checkRuns(this.model);
+    checked.wrong.push(...runs.wrong);
     document.documentElement.lang = this.lang === "zh" ? "zh-Hans" : "en";
     document.documentElement.dataset.theme = this.theme;
     document.title = `${data.model} · ${this.word("title")}`;
     this.root.innerHTML = this.frame();
-    this.el("checked").textContent = checked.wrong.length ? `${this.word("wrong", { count: checked.wrong.length })} ${checked.wrong[0]}` : this.word("checked", { count: checked.settings });
+    this.mapWide = 0;
+    this.el("checked").textContent = checked.wrong.length ? `${this.word("wrong", { count: checked.wrong.length })} ${checked.wrong[0]}` : this.word(runs.settings ? "checked_runs" : "checked", { count: checked.settings, runs: runs.settings });
     this.el("checked").classList.toggle("wrong", checked.wrong.length > 0);
     this.el("formula").innerHTML = this.formula();
     this.buildDials();
@@ -109,17 +152,19 @@ export class Explorer {
   private frame(): string {
     const { data } = this, button = (action: string, text: string, more = "") => `<button data-do="${action}" ${more}>${text}</button>`;
     const models = this.models.length < 2 ? "" : `<nav class="pick" aria-label="${this.html("models")}">${this.models.map((model, at) => button(`model ${at}`, escape(`${model.data.model} ${model.data.class}`), `aria-pressed="${at === this.at}"`)).join("")}</nav>`;
+    const measures = (["parameters", "flops", "cache"] as const).filter((one) => one === "parameters" || (data.run && (one === "flops" || data.run.stepped)));
+    const by = measures.length < 2 ? "" : `<span class="pick" role="group" aria-label="${this.html("areas_by")}">${measures.map((one) => button(`by ${one}`, this.html(`by_${one}`), `aria-pressed="${one === this.measure}"`)).join("")}</span>`;
     const formats = ["svg", "png", "csv", "json"].map((format) => button(`save ${format}`, format.toUpperCase(), `title="${this.html(`save_${format}`)}"`)).join("");
     return `<header><div><h1>${escape(data.model)} <small>${escape(data.class)}</small></h1>${models}
 <div class="big" data-at="total" aria-live="polite"></div><div class="under"><span data-at="size"></span> <span data-at="more"></span> <span data-at="active"></span></div></div>
 <div class="tools">${button("lang", this.lang === "en" ? "中文" : "English", `lang="${this.lang === "en" ? "zh-Hans" : "en"}"`)}${button("theme", this.html("theme"))}${formats}${button("embed", this.html("embed"))}</div></header>
 <div class="formula" data-at="formula" role="group" aria-label="${this.html("formula")}"></div>
-<div class="grid"><div><section class="card" aria-label="${this.html("map")}"><div class="bar"><span data-at="where"></span>${button("out", this.html("out"), 'data-at="out" hidden')}</div>
+<div class="grid"><div><section class="card" aria-label="${this.html("map")}"><div class="bar"><span data-at="where"></span>${by}${button("out", this.html("out"), 'data-at="out" hidden')}</div>
 <svg data-at="map" role="group"></svg><p class="said" data-at="said">${this.html("hint")}</p><p class="thin" data-at="thin"></p></section>
 <section class="card"><h2>${this.html("where_parameters")}</h2><div class="wide" tabindex="0" role="region" aria-label="${this.html("where_parameters")}"><table><thead><tr><th scope="col">${this.html("component")}</th><th scope="col" class="math">${this.html("formula")}</th><th scope="col" class="n">${this.html("parameters")}</th><th scope="col" class="n">${this.html("share")}</th></tr></thead><tbody data-at="table"></tbody></table></div></section>
-<section class="card" data-at="why" aria-live="polite" hidden></section></div>
+<section class="card" data-at="why" aria-live="polite" hidden></section><section class="card" data-at="costs"></section></div>
 <section class="card dials" aria-label="${this.html("dials")}"><div class="bar"><h2>${this.html("dials")}</h2>${button("reset", this.html("reset"), 'data-at="reset" hidden')}</div><div data-at="dials"></div><p class="said" data-at="refused" aria-live="polite"></p><p class="said"><code data-at="command"></code></p></section></div>
-<section class="card" data-at="flowcard" hidden><h2>${this.html("flow")}</h2><div data-at="flow"></div></section>
+<section class="card" data-at="flowcard" hidden><div class="bar"><h2>${this.html("flow")}</h2>${button("save flow", "SVG", `data-at="saveflow" title="${this.html("save_flow")}"`)}</div><div data-at="flow"></div></section>
 <section class="card" data-at="compare" hidden></section>
 <footer><span data-at="checked"></span> ${escape(data.source)}</footer>`;
   }
@@ -137,8 +182,10 @@ export class Explorer {
       const sign = this.data.letters[name] ? `<math>${letter(this.data.letters[name], name)}</math>` : "";
       return `<div class="dial"><label for="d-${escape(name)}"><span class="sign">${sign}</span><span>${label}</span></label><output>${count(value as number)}</output><input id="d-${escape(name)}" type="range" data-dial="${escape(name)}" title="${escape(name)}"></div>`;
     });
-    this.el("dials").innerHTML = rows.join("");
-    for (const input of this.root.querySelectorAll<HTMLInputElement>("input[type=range]")) this.setLadder(input);
+    const ofRun = !this.running ? [] : (["batch", "sequence", ...(this.running.has("stepped") ? ["context"] as const : [])] as const).map((name) => `<div class="dial"><label for="r-${name}"><span class="sign"></span><span>${this.html(`run_${name}`)}</span></label><output></output><input id="r-${name}" type="range" data-run="${name}"></div>`);
+    this.el("dials").innerHTML = rows.join("") + (ofRun.length ? `<h3>${this.html("run")}</h3>${ofRun.join("")}` : "");
+    for (const input of this.root.querySelectorAll<HTMLInputElement>("input[type=range][data-dial]")) this.setLadder(input);
+    for (const input of this.root.querySelectorAll<HTMLInputElement>("input[type=range][data-run]")) this.setRunLadder(input);
   }
 
   private setLadder(input: HTMLInputElement): void {
@@ -151,6 +198,16 @@ export class Explorer {
     input.setAttribute("aria-valuetext", count(value));
   }
 
+  private setRunLadder(input: HTMLInputElement): void {
+    const name = input.dataset.run as keyof RunSizes, value = this.run[name], steps = stepsOf(name, value, this.running!.most());
+    Object.assign(input, { steps });
+    input.min = "0";
+    input.max = String(steps.length - 1);
+    input.value = String(steps.indexOf(value));
+    input.setAttribute("aria-valuetext", count(value));
+    input.closest(".dial")!.querySelector("output")!.textContent = count(value);
+  }
+
   private listen(): void {
     this.root.onclick = (event) => {
       const target = (event.target as Element).closest<HTMLElement | SVGElement>("[data-do]");
@@ -161,7 +218,7 @@ export class Explorer {
       if (event.key === "Escape" && this.zoomed) this.act("out");
       else if ((event.key === "Enter" || event.key === " ") && target.getAttribute("role") === "button") { event.preventDefault(); this.act(target.dataset.do!); }
     };
-    this.root.oninput = (event) => { const input = event.target as HTMLInputElement; if (input.dataset.dial) this.turn(input); };
+    this.root.oninput = (event) => { const input = event.target as HTMLInputElement; if (input.dataset.dial) this.turn(input); else if (input.dataset.run) this.turnRun(input); };
     this.el<SVGElement>("map").onpointermove = (event) => this.point(event);
     const light = (event: Event) => {
       const dial = (event.target as Element).closest(".dial")?.querySelector<HTMLElement>("[data-dial]")?.dataset.dial ?? "";
@@ -176,14 +233,17 @@ export class Explorer {
     if (what === "zoom") this.zoomed = this.zoomed ? "" : value;
     else if (what === "out") this.zoomed = "";
     else if (what === "leave") { if (!this.left.delete(value)) this.left.add(value); }
-    else if (what === "why") this.chosen = this.chosen === value ? "" : value;
+    else if (what === "why") { this.chosen = this.chosen === value ? "" : value; forgetPicked(this); }
+    else if (what === "pick") pickBox(this, value);
+    else if (what === "fold") foldFrame(this, value);
+    else if (what === "by") { this.measure = value as Measure; this.zoomed = ""; this.root.querySelectorAll<HTMLElement>("[data-do^='by ']").forEach((one) => one.setAttribute("aria-pressed", String(one.dataset.do === action))); }
     else if (what === "save") return void save(this, value);
     else if (what === "embed") return void this.embed();
     else {
       if (what === "lang") this.lang = this.lang === "en" ? "zh" : "en";
       else if (what === "theme") this.theme = this.theme === "dark" || (!this.theme && matchMedia("(prefers-color-scheme: dark)").matches) ? "light" : "dark";
-      else if (what === "model") { this.at = Number(value); this.changes = {}; this.left.clear(); this.zoomed = this.chosen = ""; }
-      else if (what === "reset") this.changes = {};
+      else if (what === "model") { this.at = Number(value); this.changes = {}; this.left.clear(); this.zoomed = this.chosen = ""; this.measure = "parameters"; this.checkpointing = false; this.sizes = this.usualRun(); }
+      else if (what === "reset") { this.changes = {}; this.sizes = this.usualRun(); }
       this.build();
       this.root.querySelector<HTMLElement>(`[data-do="${CSS.escape(action)}"]`)?.focus();
       return;
@@ -215,19 +275,46 @@ export class Explorer {
     this.el("refused").textContent = refused ? this.word("refused", { rule: refused }) : "";
     if (refused) { input.checked = !input.checked; return; }
     this.changes = changes;
-    this.draw();
+    this.draw(true);
+  }
+
+  private turnRun(input: HTMLInputElement): void {
+    if (input.type === "checkbox") this.checkpointing = input.checked;
+    else {
+      const { steps } = input as unknown as { steps: number[] }, value = steps[Number(input.value)];
+      this.sizes = { ...this.sizes, [input.dataset.run!]: value };
+    }
+    this.draw(input.type !== "checkbox");
+    if (input.type === "checkbox") this.root.querySelector<HTMLElement>("[data-run=checkpointing]")?.focus();
   }
 
   private baseValue(name: string): Value { return this.model.fields()[name]; }
 
-  draw(): void {
+  draw(isTurning = false): void {
     this.state = this.evaluate(this.model, this.changes);
+    this.noRun = this.running?.renew(this.state.entries).refused(this.state.entries, this.run) ?? "";
+    this.drawnRuns = this.measured();
     this.drawTotal(); this.drawMap(); this.drawTable(); this.drawWhy(); this.drawDials(); this.drawCompare();
     drawFlow(this);
+    if (isTurning) { clearTimeout(this.resting); this.resting = window.setTimeout(() => this.rest(), REST); }
+    else this.rest();
+  }
+
+  /** Draw what a dial that turns leaves as it is: the costs, and the link in the address. */
+  private rest(): void {
+    clearTimeout(this.resting);
+    drawCosts(this);
     history.replaceState(null, "", `#${this.link()}`);
   }
 
+  /** Return what the map shows: tensors by parameters, or operations by FLOPs or by bytes of the cache. */
+  private measured(): Run[] {
+    if (this.measure === "parameters" || !this.running || this.noRun) return this.state.runs;
+    return runsOfOperations(this.data, this.running.drawn(this.measure, this.run));
+  }
+
   private drawDials(): void {
+    for (const input of this.root.querySelectorAll<HTMLInputElement>("input[type=range][data-run]")) this.setRunLadder(input);
     for (const input of this.root.querySelectorAll<HTMLInputElement>("[data-dial]")) {
       const name = input.dataset.dial!, value = this.model.env[name], row = input.closest(".dial")!;
       row.classList.toggle("turned", name in this.changes);
@@ -237,9 +324,14 @@ export class Explorer {
       const { steps } = input as unknown as { steps: number[] };
       if (steps[Number(input.value)] !== value) this.setLadder(input);
     }
+    this.el("command").textContent = `weighbridge weigh ${this.commandOf()}`;
+  }
+
+  /** Return the model of a command line, with what the dials changed. */
+  commandOf(): string {
     const set = Object.entries(this.changes).map(([name, value]) => ` --set ${name}=${value}`).join("");
     const follow = set ? this.data.spelled.map((name) => ` --set ${name}=null`).join("") : "";
-    this.el("command").textContent = `weighbridge weigh ${this.data.argument} --class ${this.data.class}${set}${follow}`;
+    return `${this.data.argument} --class ${this.data.class}${set}${follow}`;
   }
 
   private drawTotal(): void {
@@ -248,49 +340,54 @@ export class Explorer {
     this.el("size").textContent = this.word("stored", { bytes: storedBytes(total, this.data.bits), dtype: this.data.dtype });
     this.el("active").textContent = active === total ? "" : this.word("active", { count: count(active), share: share(active, total) });
     this.el("more").textContent = more ? `${sign}${short(Math.abs(more))} (${sign}${((100 * Math.abs(more)) / Number(this.base.total)).toFixed(1)}%)` : "";
-    this.el("reset").hidden = !Object.keys(this.changes).length;
+    this.el("reset").hidden = !Object.keys(this.changes).length && !this.runText();
   }
 
   /** Return what the map shows: all runs, or one layer of a run, without what is left out. */
   shown(): Run[] {
-    const runs = this.state.runs.map((run) => without(run, this.left)), inside = runs.find((run) => run.key === this.zoomed);
+    const runs = this.drawnRuns.map((run) => without(run, this.left)), inside = runs.find((run) => run.key === this.zoomed);
     return inside ? [{ ...inside, many: 1 }] : runs;
   }
 
   drawMap(): void {
     const svg = this.el<SVGSVGElement>("map");
     if (!svg) return;
-    const all = svg.clientWidth || 860, slim = all < SLIM, width = all - (slim ? 0 : 132), height = slim ? 460 : 620;
-    if (this.zoomed && !this.state.runs.some((run) => run.key === this.zoomed)) this.zoomed = "";
+    const all = (this.mapWide ||= svg.clientWidth || 860), slim = all < SLIM, width = all - (slim ? 0 : 132), height = slim ? 460 : 620;
+    if (this.zoomed && !this.drawnRuns.some((run) => run.key === this.zoomed)) this.zoomed = "";
     const runs = this.shown(), { boxes, bands, total } = strata(runs, width, height), out: string[] = [], labels: string[] = [], thin: string[] = [];
     for (const { run, part, cell, x, y, w, h } of boxes)
       if (w > 0 && h > 0) out.push(`<rect class="cell" style="${paint(part.component)}" data-t="${escape(cell.tensor)}" data-k="${escape(run.key)}" ${place(x, y, w, h)}/>`);
     for (const band of bands) this.drawBand(band, { width, all, slim }, out, labels, thin);
     svg.setAttribute("viewBox", `0 0 ${all} ${height}`);
     svg.setAttribute("height", String(height));
-    svg.setAttribute("aria-label", this.word("map_label", { class: this.data.class, count: count(this.state.total) }));
+    svg.setAttribute("aria-label", this.word("map_label", { class: this.data.class, amount: this.amount(total) }));
     svg.innerHTML = `<g>${out.join("")}</g><g class="labels" aria-hidden="true">${labels.join("")}</g>`;
     this.el("out").hidden = !this.zoomed;
-    this.el("where").textContent = this.zoomed ? this.word("zoomed", { kind: runs[0].kind || runs[0].path, many: this.state.runs.find((run) => run.key === this.zoomed)!.many, count: count(total) })
-      : this.left.size ? this.word("without", { names: [...this.left].map((one) => this.name(one)).join(this.word("comma")), count: count(total), all: count(this.state.total) }) : this.word("areas");
+    this.el("where").textContent = this.zoomed ? this.word("zoomed", { kind: runs[0].kind || runs[0].path, many: this.drawnRuns.find((run) => run.key === this.zoomed)!.many, amount: this.amount(total) })
+      : this.left.size ? this.word("without", { names: [...this.left].map((one) => this.name(one)).join(this.word("comma")), amount: this.amount(total), all: this.amount(this.drawnRuns.reduce((n, run) => n + run.each * run.many, 0)) })
+      : this.word(this.noRun && this.measure !== "parameters" ? "run_refused" : `areas_${this.measure}`, { rule: this.noRun, amount: this.amount(total), batch: count(this.run.batch), sequence: count(this.run.sequence), context: count(this.run.context) });
     this.el("thin").textContent = thin.length ? this.word("thin", { names: thin.slice(0, 6).join(this.word("comma")), more: thin.length > 6 ? ` + ${thin.length - 6}` : "" }) : "";
+    markFlow(this);
   }
+
+  /** Return an amount of what the areas stand for. */
+  private amount(n: number): string { return this.word(`amount_${this.measure}`, { count: this.measure === "parameters" ? count(n) : amounts[this.measure](n) }); }
 
   private drawBand({ run, y, h, parts }: Band, { width, all, slim }: { width: number; all: number; slim: boolean }, out: string[], labels: string[], thin: string[]): void {
     const each = h / run.many, lines: string[] = [];
     for (const { part, x, w } of parts) {
       if (x > 0.5 && w > 0.7) lines.push(`M${x.toFixed(2)} ${y.toFixed(2)}v${h.toFixed(2)}`);
-      const met = this.drawExperts(part.cells.map((cell) => cell.entry), x, y, w, h, out, labels, part.component);
-      label(labels, this.name(part.component), run.many, part.each, x + (met < w / 3 ? met : 0), y, w, h, paint(part.component));
+      const met = this.drawExperts(part.cells.flatMap((cell) => cell.entry ?? []), x, y, w, h, out, labels, part.component);
+      label(labels, this.name(part.component), run.many, amounts[this.measure](part.each), x + (met < w / 3 ? met : 0), y, w, h, paint(part.component));
     }
     if (each > 2.2) for (let k = 1; k < run.many; k++) lines.push(`M0 ${(y + k * each).toFixed(2)}h${width}`);
     out.push(`<path class="gap ${each > 14 ? "" : "fine"}" d="${lines.join("")}"/>`);
     if (y > 0.5) out.push(`<path class="cut" d="M0 ${y.toFixed(2)}h${width}"/>`);
     if (h < 1 && run.each) thin.push(this.label(run));
     if (!slim && h >= 15) labels.push(this.side(run, width + 12, y, h, all - width - 12));
-    const ties = run.parts.flatMap((part) => part.cells.filter((cell) => cell.entry.tied));
-    if (ties.length && h < 1) thin.push(...ties.map((cell) => `${cell.tensor} → ${cell.entry.of.tie![0]}`));
-    if (h > 0) out.push(`<rect class="hit" tabindex="0" role="button" data-do="zoom ${escape(run.key)}" data-k="${escape(run.key)}" aria-label="${this.html("look", { name: this.label(run), kind: run.kind, count: count(run.each), many: run.many })}" ${place(0, y, width, h)}/>`);
+    const ties = run.parts.flatMap((part) => part.cells.filter((cell) => cell.entry?.tied));
+    if (ties.length && h < 1) thin.push(...ties.map((cell) => `${cell.tensor} → ${cell.entry!.of.tie![0]}`));
+    if (h > 0) out.push(`<rect class="hit" tabindex="0" role="button" data-do="zoom ${escape(run.key)}" data-k="${escape(run.key)}" aria-label="${this.html("look", { name: this.label(run), kind: run.kind, amount: this.amount(run.each), many: run.many })}" ${place(0, y, width, h)}/>`);
   }
 
   /** Draw a hairline for each expert and shade those that a token meets; return how wide these are. */
@@ -310,7 +407,7 @@ export class Explorer {
   }
 
   private side(run: Run, x: number, y: number, h: number, room: number): string {
-    const middle = y + h / 2, lines = [[this.label(run), 600], ...(h > 34 && run.kind && fitted(run.kind, room, 12) ? [[run.kind, 400]] : []), ...(h > 52 ? [[short(run.each * run.many), 400]] : [])] as [string, number][];
+    const middle = y + h / 2, lines = [[this.label(run), 600], ...(h > 34 && run.kind && fitted(run.kind, room, 12) ? [[run.kind, 400]] : []), ...(h > 52 ? [[amounts[this.measure](run.each * run.many), 400]] : [])] as [string, number][];
     const text = lines.map(([line, weight], at) => `<text class="side" x="${x}" y="${(middle + 4 + (at - (lines.length - 1) / 2) * 16).toFixed(1)}" font-size="12" font-weight="${weight}">${escape(line)}</text>`).join("");
     return `<path class="bracket" d="M${x - 8} ${(y + 1.5).toFixed(1)}h4v${Math.max(0, h - 3).toFixed(1)}h-4"/>${text}`;
   }
@@ -318,9 +415,14 @@ export class Explorer {
   private point(event: PointerEvent): void {
     const under = document.elementsFromPoint(event.clientX, event.clientY).find((one) => one.classList.contains("cell")) as SVGElement | undefined;
     if (!under) return;
-    const run = this.state.runs.find((one) => one.key === under.dataset.k);
+    const run = this.drawnRuns.find((one) => one.key === under.dataset.k);
     for (const part of run?.parts ?? [])
-      for (const cell of part.cells) if (cell.tensor === under.dataset.t) this.el("said").innerHTML = this.tensorLine(cell.entry, cell.tensor, cell.each, run!.many, part.component);
+      for (const cell of part.cells) if (cell.tensor === under.dataset.t) this.el("said").innerHTML = cell.entry ? this.tensorLine(cell.entry, cell.tensor, cell.each, run!.many, part.component) : this.operationLine(cell, run!.many, part.component);
+  }
+
+  private operationLine(cell: Cell, many: number, component: string): string {
+    const shape = this.measure === "flops" ? ` · ${cell.bound!.shape.map(count).join(" × ")}` : "", all = many > 1 ? ` · ${this.html("in_layers", { many, count: amounts[this.measure](cell.each * many) })}` : "";
+    return `<b>${escape(cell.tensor)}</b>${shape} · ${escape(this.amount(cell.each))}${all} · ${escape(this.name(component))}`;
   }
 
   private tensorLine(entry: Entry, name: string, each: number, many: number, component: string): string {
@@ -337,14 +439,26 @@ export class Explorer {
     } catch { return true; }
   }
 
+  /** Draw the table, whose rows and formulas stay while only numbers change. */
   private drawTable(): void {
-    const { data } = this, writer = new Writer(data.letters, count), whole = this.state.total, rows: string[] = [];
-    for (const component of new Set([...Object.keys(data.formulas), ...this.state.by.keys()])) {
-      const parameters = this.state.by.get(component) ?? 0, isStale = !(component in data.formulas) || this.stale(component), name = escape(this.name(component));
-      const formula = isStale ? `<span class="stale">${this.html("stale")}</span>` : writer.pieces(data.trees[data.formulas[component]]);
-      rows.push(`<tr><th scope="row"><button class="eye" data-do="leave ${escape(component)}" aria-pressed="${!this.left.has(component)}" aria-label="${this.html("on_map", { name: this.name(component) })}"><span class="swatch" style="${paint(component)}"></span></button><button class="link" data-do="why ${escape(component)}" aria-expanded="${this.chosen === component}">${name}</button></th><td class="math">${formula}</td><td class="n">${count(parameters)}</td><td class="n">${share(parameters, whole)}</td></tr>`);
+    const { data } = this, table = this.el("table"), whole = this.state.total, components = [...new Set([...Object.keys(data.formulas), ...this.state.by.keys()])];
+    const stale = components.map((component) => !(component in data.formulas) || this.stale(component)), key = `${components} ${stale}`;
+    if (table.dataset.key !== key) {
+      table.dataset.key = key;
+      table.innerHTML = components.map((component, at) => this.tableRow(component, stale[at])).join("");
     }
-    this.el("table").innerHTML = rows.join("");
+    components.forEach((component, at) => {
+      const row = table.children[at], [, , parameters, part] = row.children, size = this.state.by.get(component) ?? 0;
+      parameters.textContent = count(size);
+      part.textContent = share(size, whole);
+      row.querySelector(".eye")!.setAttribute("aria-pressed", String(!this.left.has(component)));
+      row.querySelector(".link")!.setAttribute("aria-expanded", String(this.chosen === component));
+    });
+  }
+
+  private tableRow(component: string, isStale: boolean): string {
+    const { data } = this, formula = isStale ? `<span class="stale">${this.html("stale")}</span>` : new Writer(data.letters, count).pieces(data.trees[data.formulas[component]]);
+    return `<tr><th scope="row"><button class="eye" data-do="leave ${escape(component)}" aria-label="${this.html("on_map", { name: this.name(component) })}"><span class="swatch" style="${paint(component)}"></span></button><button class="link" data-do="why ${escape(component)}">${escape(this.name(component))}</button></th><td class="math">${formula}</td><td class="n"></td><td class="n"></td></tr>`;
   }
 
   private drawWhy(): void {
@@ -355,8 +469,14 @@ export class Explorer {
     const tensors = this.state.entries.filter((entry) => data.components[entry.of.role] === component);
     const lines = tensors.map((entry) => `<tr><th scope="row">${escape(entry.of.name)}</th><td><math><mrow>${entry.of.dims.map((dim) => writer.write(data.trees[dim], 8)).join("<mo>×</mo>")}</mrow></math></td><td class="n">${entry.shape.map(count).join(" × ")}${entry.all > 1 ? ` × ${count(entry.all)}` : ""}</td><td class="n">${entry.tied ? `→ ${escape(entry.of.tie![0])}` : count(entry.parameters)}</td></tr>`);
     const numbers = tree === undefined || this.stale(component) ? "" : `<p class="sum">${writer.pieces(data.trees[tree])} <span>=</span> ${new Writer(data.letters, count, this.numbers()).pieces(data.trees[tree])} <span>=</span> <b>${count(this.state.by.get(component) ?? 0)}</b></p>`;
-    const text = (data.why?.[this.lang]?.[component] ?? []).map((one) => `<p>${escape(one)}</p>`).join("");
+    const text = (data.why[this.lang][component] ?? []).map((pieces) => `<p class="prose">${pieces.map((piece) => this.piece(piece, writer)).join("")}</p>`).join("");
     card.innerHTML = `<div class="bar"><h2>${this.html("why", { name: this.name(component) })}</h2><button data-do="why ${escape(component)}">${this.html("close")}</button></div>${Object.keys(this.changes).length ? "" : text}${numbers}<div class="wide" tabindex="0" role="region" aria-label="${this.html("tensors")}"><table><tbody>${lines.join("")}</tbody></table></div>`;
+  }
+
+  private piece(piece: Piece, writer: Writer): string {
+    if (typeof piece === "string") return escape(piece);
+    if (piece[0] === "math") return writer.math(this.data.trees[piece[1]]);
+    return piece[0] === "code" ? `<code>${escape(piece[1])}</code>` : `<b>${escape(piece[1])}</b>`;
   }
 
   private numbers(): Record<string, unknown> {
@@ -382,8 +502,8 @@ export class Explorer {
 
 const place = (x: number, y: number, w: number, h: number) => `x="${x.toFixed(3)}" y="${y.toFixed(3)}" width="${Math.max(0, w).toFixed(3)}" height="${Math.max(0, h).toFixed(3)}"`;
 
-function label(labels: string[], name: string, many: number, each: number, x: number, y: number, w: number, h: number, colour: string): void {
-  const size = w > 150 && h > 60 ? 15 : 12, small = many > 1 ? `${many} × ${short(each)}` : short(each);
+function label(labels: string[], name: string, many: number, each: string, x: number, y: number, w: number, h: number, colour: string): void {
+  const size = w > 150 && h > 60 ? 15 : 12, small = many > 1 ? `${many} × ${each}` : each;
   if (h < 17 || w < 24) return;
   if (fitted(name, w - 14, size))
     labels.push(`<g class="name" style="${colour}"><text x="${(x + 9).toFixed(1)}" y="${(y + size + 5).toFixed(1)}" font-size="${size}" font-weight="600">${escape(name)}</text>${h > 44 && fitted(small, w - 14, 12) ? `<text x="${(x + 9).toFixed(1)}" y="${(y + size + 22).toFixed(1)}" font-size="12">${escape(small)}</text>` : ""}</g>`);

@@ -1,4 +1,4 @@
-// What the page saves: its map as SVG or PNG, its table as CSV, its config as JSON.
+// What the page saves: its map as SVG or PNG, its flow as SVG, its table as CSV, its config as JSON.
 
 import type { Explorer } from "./explorer.ts";
 
@@ -6,7 +6,8 @@ export function save(explorer: Explorer, format: string): void {
   const name = `${explorer.data.model.replace(/[^\w.-]+/g, "-")}-${explorer.data.class}`;
   if (format === "csv") return download(`${name}.csv`, table(explorer), "text/csv");
   if (format === "json") return download(`${name}.json`, config(explorer), "application/json");
-  const svg = picture(explorer);
+  if (format === "flow") return download(`${name}-flow.svg`, picture(explorer.el("flowsvg")), "image/svg+xml");
+  const svg = picture(explorer.el("map"));
   if (format === "svg") return download(`${name}.svg`, svg, "image/svg+xml");
   void asPng(svg).then((blob) => blob && offer(`${name}.png`, blob));
 }
@@ -29,15 +30,15 @@ export function config({ data, changes, model }: Explorer): string {
   return `${JSON.stringify({ ...whole, architectures: [data.class] }, null, 2)}\n`;
 }
 
-/** Return the map as a picture of its own, with the colours that it has now. */
-function picture(explorer: Explorer): string {
-  const svg = explorer.el<SVGSVGElement>("map"), copy = svg.cloneNode(true) as SVGSVGElement;
+/** Return the map or the flow as a picture of its own, with the colours that it has now. */
+function picture(svg: SVGSVGElement): string {
+  const copy = svg.cloneNode(true) as SVGSVGElement;
   const from = svg.querySelectorAll("*"), to = copy.querySelectorAll("*");
   from.forEach((one, at) => {
     const style = getComputedStyle(one);
     to[at].removeAttribute("data-do");
     to[at].removeAttribute("tabindex");
-    to[at].setAttribute("style", ["fill", "stroke", "stroke-width", "opacity", "font-family"].map((key) => `${key}:${style.getPropertyValue(key).replaceAll('"', "'")}`).join(";"));
+    to[at].setAttribute("style", ["fill", "stroke", "stroke-width", "stroke-dasharray", "opacity", "font-family"].map((key) => `${key}:${style.getPropertyValue(key).replaceAll('"', "'")}`).join(";"));
   });
   copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
   copy.setAttribute("width", String(svg.viewBox.baseVal.width));

@@ -10,6 +10,7 @@ const STRENGTH: Record<string, number> = {
 };
 const SIGNS: Record<string, string> = { "==": "=", "!=": "≠", "<=": "≤", ">=": "≥", "in": "∈", "not in": "∉", "%": "mod", "//": "÷", "-": "−" };
 const BARS: Record<string, string> = { floor: "⌊⌋", ceil: "⌈⌉", abs: "||" };
+const GREEK: Record<string, string> = { beta: "β", gamma: "γ" };
 const ATOM = 11;
 
 const sign = (text: string) => `<mo stretchy="false">${escape(text)}</mo>`;
@@ -18,7 +19,7 @@ const bracketed = (inside: string) => row(sign("(") + inside + sign(")"));
 
 /** Return a letter such as H or D_kv, with its field for what lights it up. */
 export function letter(name: string, field = ""): string {
-  const [base, ...rest] = name.split("_"), index = rest.join("_");
+  const [base, ...rest] = (GREEK[name] ?? name).split("_"), index = rest.join("_");
   const mark = field ? ` data-field="${escape(field)}"` : "";
   if (base.length > 1) return `<mi mathvariant="normal"${mark}>${escape(name)}</mi>`;
   return index ? `<msub${mark}><mi>${escape(base)}</mi><mi mathvariant="normal">${escape(index)}</mi></msub>` : `<mi${mark}>${escape(base)}</mi>`;

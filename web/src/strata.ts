@@ -3,9 +3,12 @@
 // moves edges: nothing changes places. explorer/base_map.py draws the same boxes.
 
 import type { Contract } from "./contract.ts";
+import type { Int } from "./expr.ts";
 import type { Entry } from "./ledger.ts";
+import type { Bound } from "./running.ts";
 
-export interface Cell { tensor: string; entry: Entry; each: number }
+/** A tensor with its parameters in one layer, or the operations of a module with what they take. */
+export interface Cell { tensor: string; entry?: Entry; bound?: Bound; each: number }
 export interface Part { component: string; cells: Cell[]; each: number }
 export interface Run { key: string; path: string; first: number | null; many: number; parts: Part[]; each: number; kind: string }
 export interface Box { run: Run; part: Part; cell: Cell; x: number; y: number; w: number; h: number }
@@ -15,11 +18,29 @@ interface Row { path: string; index: number | null; cells: Cell[] }
 
 /** Return the runs of layers that are alike, from top to bottom. */
 export function runsOf(data: Contract, entries: Entry[]): Run[] {
+  return alike(data, rowsByPath(data, entries));
+}
+
+/** Return the runs of operations: what each takes in one place of a layer, in the order in which modules run. */
+export function runsOfOperations(data: Contract, drawn: [Bound, Int][]): Run[] {
+  const rows = new Rows();
+  for (const [bound, size] of drawn) {
+    const path = bound.path[0], [row, tensor] = bound.layers ? inLayer(path) : outside(data, path);
+    for (const [index, many] of bound.layers ?? [[null, 1]] as [null, number][]) {
+      const cells = rows.of(row, index), each = Number(size) * many, known = cells.find((cell) => cell.tensor === tensor);
+      if (known) known.each += each;
+      else cells.push({ tensor, bound, each });
+    }
+  }
+  return alike(data, rows.lists);
+}
+
+function alike(data: Contract, lists: Map<string, Row[]>): Run[] {
   const found: Run[] = [];
   let signature = "";
-  for (const list of rowsByPath(data, entries).values())
+  for (const list of lists.values())
     for (const row of list.sort((a, b) => a.index! - b.index!)) {
-      const own = `${row.path}|${row.cells.map((cell) => `${cell.tensor} ${cell.entry.shape} ${cell.entry.tied} ${cell.each}`).join("|")}`;
+      const own = `${row.path}|${row.cells.map((cell) => `${cell.tensor} ${cell.entry?.shape} ${cell.entry?.tied} ${cell.each}`).join("|")}`;
       const last = found.at(-1);
       if (last && row.index !== null && own === signature) { last.many++; continue; }
       signature = own;
@@ -29,34 +50,43 @@ export function runsOf(data: Contract, entries: Entry[]): Run[] {
   return found;
 }
 
-function rowsByPath(data: Contract, entries: Entry[]): Map<string, Row[]> {
-  const rows = new Map<string, Row>(), lists = new Map<string, Row[]>();
-  const put = (path: string, index: number | null, cell: Cell) => {
+class Rows {
+  readonly lists = new Map<string, Row[]>();
+  private rows = new Map<string, Row>();
+
+  of(path: string, index: number | null): Cell[] {
     const key = `${path} ${index}`;
-    if (!rows.has(key)) {
-      rows.set(key, { path, index, cells: [] });
-      if (!lists.has(path)) lists.set(path, []);
-      lists.get(path)!.push(rows.get(key)!);
+    if (!this.rows.has(key)) {
+      this.rows.set(key, { path, index, cells: [] });
+      if (!this.lists.has(path)) this.lists.set(path, []);
+      this.lists.get(path)!.push(this.rows.get(key)!);
     }
-    rows.get(key)!.cells.push(cell);
-  };
-  for (const entry of entries) {
-    const { name } = entry.of, whole = Number(entry.parameters);
-    if (entry.layers) {
-      const path = name.slice(0, name.indexOf("{") - 1), tensor = name.slice(name.indexOf("}") + 2);
-      for (const index of entry.layers) put(path, index, { tensor, entry, each: whole / entry.layers.length });
-    } else {
-      const below = name.startsWith(data.prefix) ? data.prefix : "", path = below + name.slice(below.length).split(".")[0];
-      put(path, null, { tensor: name.slice(path.length + 1) || name, entry, each: whole });
-    }
+    return this.rows.get(key)!.cells;
   }
-  return lists;
+}
+
+function rowsByPath(data: Contract, entries: Entry[]): Map<string, Row[]> {
+  const rows = new Rows();
+  for (const entry of entries) {
+    const whole = Number(entry.parameters), [path, tensor] = entry.layers ? inLayer(entry.of.name) : outside(data, entry.of.name);
+    for (const index of entry.layers ?? [null]) rows.of(path, index).push({ tensor, entry, each: whole / (entry.layers?.length ?? 1) });
+  }
+  return rows.lists;
+}
+
+/** Return the list of layers that a name is in, and the name inside a layer. */
+const inLayer = (name: string): [string, string] => [name.slice(0, name.indexOf("{") - 1), name.slice(name.indexOf("}") + 2)];
+
+/** Return the module below the base that a name is in, and the name inside it. */
+function outside(data: Contract, name: string): [string, string] {
+  const below = name.startsWith(data.prefix) ? data.prefix : "", path = below + name.slice(below.length).split(".")[0];
+  return [path, name.slice(path.length + 1) || name];
 }
 
 function partsOf(data: Contract, row: Row): Part[] {
   const parts = new Map<string, Part>();
   for (const cell of row.cells) {
-    const component = data.components[cell.entry.of.role];
+    const component = cell.entry ? data.components[cell.entry.of.role] : cell.bound!.path[2];
     if (!parts.has(component)) parts.set(component, { component, cells: [], each: 0 });
     const part = parts.get(component)!;
     part.cells.push(cell);

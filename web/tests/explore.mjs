@@ -5,6 +5,28 @@ import { chromium } from "playwright-core";
 const axe = readFileSync(new URL("../node_modules/axe-core/axe.min.js", import.meta.url), "utf8");
 const browser = await chromium.launch({ executablePath: process.argv[2], args: ["--no-sandbox"] });
 
+/** Return what is wrong with the flow: boxes that overlap or are cut off, and tensors of modules without a box. */
+function flowProblems() {
+  const card = document.querySelector("[data-at=flow]"), svg = card.querySelector("svg"), found = [];
+  if (!svg) return card.textContent.length > 40 ? [] : ["no flow, and no reason"];
+  const [, , width, height] = svg.getAttribute("viewBox").split(" ").map(Number), outer = svg.getBoundingClientRect(), boxes = [...svg.querySelectorAll(".node, .joint, .port")];
+  const places = boxes.map((box) => box.querySelector("rect:not(.under)").getBoundingClientRect());
+  if (outer.width < Math.min(width, svg.clientWidth) - 1 || outer.right > innerWidth || outer.height < height * 0.99 * (outer.width / width)) found.push("the picture is cut off");
+  places.forEach((a, at) => {
+    if (a.left < outer.left - 1 || a.right > outer.right + 1 || a.bottom > outer.bottom + 1) found.push(`outside: ${boxes[at].textContent}`);
+    places.slice(at + 1).forEach((b, k) => { if (Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1 && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 1) found.push(`overlap: ${boxes[at].textContent} ${boxes[at + 1 + k].textContent}`); });
+    for (const text of boxes[at].querySelectorAll("text")) {
+      const b = text.getBoundingClientRect();
+      if (b.left < a.left - 1 || b.right > a.right + 1) found.push(`text: ${text.textContent}`);
+    }
+  });
+  const shown = new Set(boxes.map((box) => box.dataset.box)), { data } = window.explorer;
+  const modules = Object.keys(data.flow.classes).filter((path) => !data.flow.modules[path] && data.tensors.some((one) => one.name.startsWith(`${data.flow.prefix}${path}.`) && one.name.split(".").length === (data.flow.prefix + path).split(".").length + 1));
+  const held = new Set(window.explorer.state.entries.map((entry) => entry.of.name.slice(data.flow.prefix.length).split(".").slice(0, -1).join(".")));
+  for (const path of modules) if (held.has(path) && !(path in data.flow.unused) && ![...shown].some((one) => one === path || one?.startsWith(`${path}.`))) found.push(`no box: ${path}`);
+  return found;
+}
+
 /** Return how far the areas are from the parameters, as a share of the map. */
 function areas() {
   const { explorer } = window, total = Number(explorer.state.total), cells = [...document.querySelectorAll(".cell")];
@@ -22,6 +44,7 @@ async function drive(file) {
   page.on("pageerror", (error) => errors.push(error.message));
   page.on("request", (request) => { if (!/^(file|data|blob):/.test(request.url())) requests.push(request.url()); });
   await page.goto(`file://${file}`);
+  await page.waitForSelector("[data-at=total]");
   const found = { file: file.split("/").at(-1), total: await page.textContent("[data-at=total]"), problems: [] };
   const hold = (what, truth) => { if (!truth) found.problems.push(what); };
   hold("the page counts otherwise", !(await page.evaluate(() => document.querySelector("[data-at=checked]").classList.contains("wrong"))));
@@ -36,19 +59,38 @@ async function drive(file) {
   const turned = await page.textContent("[data-at=total]"), link = page.url();
   const other = await browser.newPage();
   await other.goto(link);
+  await other.waitForSelector("[data-at=total]");
   hold("the link gives another total", (await other.textContent("[data-at=total]")) === turned);
   await other.close();
   await page.click("[data-do=reset]");
   hold("reset gives another total", (await page.textContent("[data-at=total]")) === found.total);
   await page.locator("tbody [data-do^='why ']").first().click();
   hold("why is hidden", await page.isVisible("[data-at=why]"));
+  hold("the flow does not list its steps", (await page.$$("[data-at=flow] .steps li")).length > 10);
+  const box = page.locator("[data-at=flow] .node[role=button]").first();
+  await box.focus();
+  await page.keyboard.press("Enter");
+  hold("a box chooses nothing", (await page.isVisible("[data-at=why]")) && (await page.$$(".cell.chosen")).length > 0 && (await page.$$(".term.chosen")).length === 1);
+  await page.keyboard.press("End");
+  hold("no arrow keys in the flow", await page.evaluate(() => document.activeElement.getAttribute("role") === "button" && document.activeElement.closest("[data-at=flow]") !== null));
+  const tall = await page.$eval("[data-at=flowsvg]", (svg) => svg.clientHeight);
+  await page.locator("[data-at=flow] .head").last().focus();
+  await page.keyboard.press("Enter");
+  const low = await page.$eval("[data-at=flowsvg]", (svg) => svg.clientHeight);
+  hold("no frame folds", low < tall);
+  const same = await browser.newPage({ viewport: { width: 1440, height: 900 } });
+  await same.goto(page.url());
+  await same.waitForSelector(".node.chosen");
+  hold("the link forgets what is folded", (await same.$eval("[data-at=flowsvg]", (svg) => svg.clientHeight)) === low);
+  await same.close();
+  await page.keyboard.press("Enter");
   await page.locator("[data-do^='leave ']").first().click();
   hold("leaving a component out is not said", (await page.textContent("[data-at=where]")).includes(found.total));
   await page.focus(".hit");
   await page.keyboard.press("Enter");
   hold("no way out of a layer", await page.isVisible("[data-at=out]"));
   await page.keyboard.press("Escape");
-  for (const format of ["svg", "png", "csv", "json"]) {
+  for (const format of ["svg", "png", "csv", "json", "flow"]) {
     const [download] = await Promise.all([page.waitForEvent("download"), page.click(`[data-do='save ${format}']`)]);
     hold(`${format} is empty`, readFileSync(await download.path()).length > 20);
   }
@@ -57,7 +99,9 @@ async function drive(file) {
     for (const width of [375, 768, 1440]) {
       await page.emulateMedia({ colorScheme: scheme });
       await page.setViewportSize({ width, height: 900 });
+      await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
       hold(`sideways at ${width}`, await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth));
+      for (const problem of await page.evaluate(flowProblems)) hold(`flow at ${width}: ${problem}`, false);
       if (width === 768) continue;
       const session = await page.context().newCDPSession(page);
       await session.send("Runtime.evaluate", { expression: axe });

@@ -13,7 +13,7 @@ import math
 import operator
 from functools import cache, reduce
 
-from weighbridge.errors import ExpressionError
+from weighbridge.errors import ExpressionError, LongLoopError
 from weighbridge.lean_typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -56,7 +56,11 @@ _NO_NAMES = {*_RESERVED, *_CONSTANTS, *_FUNCTIONS, *_LOOPS}
 
 _NO_NUMBERS = (str, list, tuple, dict)
 _TOO_LARGE = f"an integer has at most {MOST_BITS} bits"
-_TOO_LONG = f"a loop has at most {MOST_ROUNDS:,} rounds, including those of nested loops"
+_TOO_LONG = "a loop has at most {most:,} rounds, including those of nested loops"
+
+
+class _LoopOverflowError(OverflowError):
+    """A loop has more rounds than are allowed."""
 
 
 def _arithmetic(operate: Callable[..., Any]) -> Callable[..., Any]:
@@ -231,13 +235,17 @@ operator also takes arrays and works element by element.
 """
 
 
-def evaluate(tree: Tree, names: Mapping[str, Any], meaning: Meaning = NUMBERS) -> Any:
+def evaluate(
+    tree: Tree, names: Mapping[str, Any], meaning: Meaning = NUMBERS, most: int = MOST_ROUNDS
+) -> Any:
     """Return the value of a tree, given the values of its names and the meaning of its operators.
 
     ``or``, ``and`` and ``if`` short-circuit when the operand that decides is a Python ``True`` or
-    ``False``: the operand that does not matter is not evaluated.
+    ``False``: the operand that does not matter is not evaluated. Loops have at most ``most``
+    rounds.
 
     Raises:
+        LongLoopError: loops have more rounds.
         ExpressionError: a name is not bound, or an operation has no value (division by zero, index
             out of range).
 
@@ -250,9 +258,12 @@ def evaluate(tree: Tree, names: Mapping[str, Any], meaning: Meaning = NUMBERS) -
         array([128, 128])
     """
     try:
-        return fold(tree, names.__getitem__, itself, meaning)
+        return fold(tree, names.__getitem__, itself, meaning, most)
     except KeyError as error:
         raise ExpressionError(f"no field named {error.args[0]}", where=source(tree)) from None
+    except _LoopOverflowError:
+        what = f"has no value: {_TOO_LONG.format(most=most)}"
+        raise LongLoopError(what, where=source(tree)) from None
     except (ArithmeticError, IndexError, RecursionError, TypeError, ValueError) as error:
         bound = {name: names[name] for name in names_in(tree) if name in names}
         raise ExpressionError(f"has no value: {error}", where=source(tree), values=bound) from None
@@ -308,7 +319,7 @@ def _start(
     most_inside = most
     if type(rounds) is int:
         if rounds > most:
-            raise OverflowError(_TOO_LONG)
+            raise _LoopOverflowError(_TOO_LONG.format(most=MOST_ROUNDS))
         most_inside = most // max(rounds, 1)
 
     def body_at(index_value: Any) -> Any:

@@ -7,6 +7,7 @@ from functools import cached_property
 from weighbridge import units
 from weighbridge.answers.answer import TabularAnswer
 from weighbridge.answers.recorded import check_positions, check_size, recorded, recorded_dtype
+from weighbridge.blueprint.bind import bound_size
 from weighbridge.costs import costs
 from weighbridge.costs.attribution import Attribution
 from weighbridge.costs.figures import BYTES, FLOPS, MOVED, OF_CHECKPOINTING, OF_TRAINING
@@ -34,7 +35,8 @@ class Run(NamedTuple):
     """How a class is run: sizes, the profile of its kernels, its dtype, and whether it is trained.
 
     ``sequence`` is None if only a step is asked for, and ``past`` is None without a step. A decoder
-    reads ``target`` tokens beside those of its encoder.
+    reads ``target`` tokens beside those of its encoder. Each sequence has ``images`` among its
+    tokens; None if none are asked for.
     """
 
     batch: int
@@ -44,6 +46,7 @@ class Run(NamedTuple):
     profile: str
     dtype: str
     training: bool
+    images: int | None = None
 
     @property
     def names(self) -> dict[str, Any]:
@@ -53,6 +56,7 @@ class Run(NamedTuple):
             "sequence": self.sequence or 1,
             "target": self.target or self.sequence,
             "past": self.past or self.sequence,
+            "images": self.images or 0,
             **PROFILES[self.profile].names,
             "dtype": recorded_dtype(self.dtype),
             "training": self.training,
@@ -69,6 +73,7 @@ def cost(  # noqa: PLR0913  # each is a word of its own for the user
     train: bool = False,
     past: int | None = None,
     decode: bool = False,
+    images: int | None = None,
     profile: str | None = None,
     dtype: str | None = None,
     fields: Mapping[str, Any] | None = None,
@@ -80,12 +85,14 @@ def cost(  # noqa: PLR0913  # each is a word of its own for the user
         model: as for `weigh`.
         class_name: as for `weigh`; its operations must be recorded.
         batch: the sequences in a batch.
-        sequence: the tokens in each sequence; by default 128, or none if only a step is asked for.
+        sequence: the tokens in each sequence, with those of its images; by default 128 beside its
+            images, or none if only a step is asked for.
         target: the tokens that the decoder of an encoder-decoder reads; by default as many as its
             encoder.
         train: with a backward pass, and what is saved for it, with and without checkpointing.
         past: the tokens in the cache before the step.
         decode: with a step: one more token for each sequence, after ``past`` tokens.
+        images: the images in each sequence, of a model that reads images among its tokens.
         profile: the kernels: ``"cuda-flash"``, the default, ``"cuda-math"``, ``"cuda-eager"``,
             ``"cpu"`` or ``"cpu-eager"``.
         dtype: the dtype of weights and activations; by default as for `weigh`.
@@ -102,10 +109,13 @@ def cost(  # noqa: PLR0913  # each is a word of its own for the user
         >>> llama.forward_matmul_flops, llama.saved_for_backward_bytes
         (32938104193024, 14281122572)
     """
-    if sequence is None and not decode:
-        sequence = SEQUENCE
-    _check_run({"batch": batch, "seq": sequence, "target": target, "past": past}, decode=decode)
+    sizes = {"batch": batch, "seq": sequence, "target": target, "past": past, "images": images}
+    _check_run(sizes, decode=decode)
     found = recorded(model, class_name, fields=fields, dtype=dtype, strict=strict)
+    of_images = _tokens_of_images(found, images)
+    if sequence is None and not decode:
+        sequence = SEQUENCE + of_images
+    _check_room({"seq": sequence, "past": past}, images, of_images)
     dtype, chosen, notes = kernels_of_run(found, profile)
     if decode and not found.has("step"):
         raise ModelError(
@@ -114,7 +124,7 @@ def cost(  # noqa: PLR0913  # each is a word of its own for the user
     _check_lengths(found, sequence, target, train=train)
     if past is not None:
         check_positions(found, "past", past, after=1)
-    return RunCost(found, Run(batch, sequence, target, past, chosen, dtype, train), notes)
+    return RunCost(found, Run(batch, sequence, target, past, chosen, dtype, train, images), notes)
 
 
 def _check_run(sizes: Mapping[str, int | None], *, decode: bool) -> None:
@@ -128,6 +138,35 @@ def _check_run(sizes: Mapping[str, int | None], *, decode: bool) -> None:
         )
     if past is not None and not decode:
         raise UsageError("--past needs --decode", hint="add --decode, or drop --past")
+
+
+def _tokens_of_images(found: RecordedModel, images: int | None) -> int:
+    """Return how many tokens of each sequence stand for its images.
+
+    Raises:
+        UsageError: the class reads no images among its tokens.
+    """
+    if images is None:
+        return 0
+    if found.known.image_tokens is None:
+        raise UsageError(
+            f"{found.class_name} reads no images among its tokens",
+            values={"images": images},
+            hint="drop --images",
+        )
+    tokens = bound_size(found.known.image_tokens, found.names())
+    return images * tokens
+
+
+def _check_room(lengths: Mapping[str, int | None], images: int | None, of_images: int) -> None:
+    """Refuse a sequence that is shorter than its images."""
+    for option, tokens in lengths.items():
+        if tokens is not None and tokens < of_images:
+            raise UsageError(
+                "the sequence is shorter than its images",
+                values={option: tokens, "images": images, "image_tokens": of_images},
+                hint=f"give --{option} {of_images} or more",
+            )
 
 
 def _check_lengths(
@@ -415,6 +454,8 @@ class RunCost(TabularAnswer):
         for end in ends:
             check_size(option, end)
         if name != "batch":
+            of_images = _tokens_of_images(self.found, self.run.images)
+            _check_room({option: ends[0]}, self.run.images, of_images)
             check_positions(self.found, option, ends[-1], after=int(name == "past"))
 
     def groups(self, by: str = "component") -> list[CostGroup]:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from weighbridge.answers.recorded import RecordedModel
     from weighbridge.blueprint.operations import OperationTemplate
 
-RUN_LETTERS = {"batch": "b", "sequence": "s", "past": "p", "context": "c"}
+RUN_LETTERS = {"batch": "b", "sequence": "s", "past": "p", "context": "c", "images": "n"}
 CONTEXT = {"past": parse("context - 1")}
 """A cache is written by the tokens in it: those before a step, and its own."""
 _LONGEST: dict[str, Tree] = {
@@ -79,7 +79,7 @@ class RunLettering(Lettering):
     def least_of(self, name: str) -> int | None:
         """Return the least value of a size of the model or of the run."""
         if name in self.sizes_of_run:
-            return 1
+            return int(name != "images")
         return super().least_of(name)
 
     def decided(self) -> dict[str, Any]:

@@ -67,6 +67,8 @@ def _run_heading(cost: RunCost, texts: Mapping[str, str]) -> str:
         settings.append(texts["sequence"].format(size=units.count(run.sequence)))
     if cost.found.uses("target"):
         settings.append(texts["target"].format(size=units.count(cost.names["target"])))
+    if run.images is not None:
+        settings.append(texts["images"].format(size=units.count(run.images)))
     if run.past is not None:
         settings.append(texts["past"].format(size=units.count(run.past)))
     settings += [run.dtype, run.profile]

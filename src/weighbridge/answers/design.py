@@ -14,8 +14,9 @@ from weighbridge import units
 from weighbridge.answers.answer import TabularAnswer
 from weighbridge.answers.cache import cache
 from weighbridge.answers.data_table import INTEGER, NUMBER, Column, DataTable
-from weighbridge.answers.fitting import bytes_of, large_number
+from weighbridge.answers.fitting import bytes_of, large_number, usable_bytes
 from weighbridge.answers.weigh import Weighing, weigh
+from weighbridge.costs.devices import devices_on
 from weighbridge.errors import ModelError, UsageError, WeighbridgeError
 from weighbridge.ledger.solving import Solver
 from weighbridge.ledger.symbols import letters_of
@@ -32,8 +33,9 @@ _LAYERS = "4..128"
 _HEAD_SIZES = "64,128"
 _KEY_VALUE_HEADS = (1, 2, 4, 8, 16, 32, 64, 128)
 _WIDEST = 65_536
-_MOST_SERVED = 400  # designs that are tried on a device
+_FIRST_TRIED, _MORE_TRIED = 400, 16  # designs put in order and tried, and how many times more next
 _WANTED_ALIGNMENT = 64
+_WIDTH_AT_NO_DEPTH, _WIDTH_BY_LAYER = 5.039, 5.55e-2  # Levine et al. 2020: ln(width) by the layers
 _RANGE = re.compile(r"(\d+)\.\.(\d+)(?::(\d+))?")
 _RATIOS = re.compile(r"(\d+(?:\.\d+)?)\.\.(\d+(?:\.\d+)?)")
 _SHARE = re.compile(r"(\d+(?:\.\d+)?)\s*(%?)")
@@ -402,11 +404,22 @@ class DesignSearch(TabularAnswer):
         if self.limits.devices is None and self.limits.bytes is None:
             found = self._ordered(self.top)
         else:
-            wanted = self.top or None
-            fitting = (each for each in self._ordered(_MOST_SERVED) if self._fits(each))
-            found = list(islice(fitting, wanted))
+            found = self._fitting()
         for each in found:
             self._check(each)
+        return found
+
+    def _fitting(self) -> list[Design]:
+        """Return the first designs in their order that fit; all designs are tried if need be."""
+        room, found = Room(self), list[Design]()
+        wanted = self.top or self.number
+        tried, number = 0, _FIRST_TRIED
+        while len(found) < wanted and tried < self.number:
+            ordered = self._ordered(number if self.top else 0)
+            fitting = filter(room.has, ordered[tried:])
+            found += islice(fitting, wanted - len(found))
+            tried = len(ordered)
+            number *= _MORE_TRIED
         return found
 
     def _ordered(self, number: int) -> list[Design]:
@@ -495,16 +508,6 @@ class DesignSearch(TabularAnswer):
         one, two = self.cache_bytes(each, 1), self.cache_bytes(each, 2)
         return None if one is None or two is None else two - one
 
-    def _fits(self, each: Design) -> bool:
-        most = self.limits.bytes
-        if most is not None:
-            held = self.weight_bytes(each)
-            if held <= most:
-                held += self.cache_bytes(each, self.limits.context) or 0
-            if held > most:
-                return False
-        return self.limits.devices is None or self.largest_batch(each) > 0
-
     def largest_batch(self, each: Design) -> int:
         """Return the largest batch that the devices serve at the context; 0 if none."""
         from weighbridge.answers.serve import serve  # noqa: PLC0415  # few ask for it
@@ -527,6 +530,7 @@ class DesignSearch(TabularAnswer):
             "ratio": round(each.size / each.width, 2),
             "aspect": round(each.width / each.layers, 1),
             "threshold": round(math.log(each.width, 3), 1),
+            "fitted_depth": round(fitted_depth(each.width), 1),
             "alignment": self.alignment(each),
             "tokens": TOKENS_OF_A_PARAMETER * each.parameters,
             "kv_bytes_per_token": self.kv_bytes_per_token(each),
@@ -583,9 +587,71 @@ class DesignSearch(TabularAnswer):
         names = [*Design._fields]
         if self.designs:
             names += self.columns(self.designs[0])
-        numbers = ("ratio", "aspect", "threshold")
+        numbers = ("ratio", "aspect", "threshold", "fitted_depth")
         kinds = {name: NUMBER if name in numbers else INTEGER for name in names}
         return DataTable(tuple(Column(name, kind) for name, kind in kinds.items()), rows)
+
+
+class Room:
+    """Which designs fit into bytes or devices, with as few as possible tried there.
+
+    Of two designs that differ in the size that is solved for alone, the larger needs more memory.
+    """
+
+    def __init__(self, search: DesignSearch) -> None:
+        self._search, self._limits = search, search.limits
+        self._caches: dict[tuple[int, ...], int] = {}
+        self._largest_that_fits: dict[tuple[int, ...], int] = {}
+        self._least_that_does_not: dict[tuple[int, ...], int] = {}
+        self._device_bytes, self._devices = math.inf, 1
+        if self._limits.devices is not None:
+            devices = devices_on(self._limits.devices)
+            self._devices = devices.number
+            self._device_bytes = usable_bytes(devices.device) * devices.number
+
+    def has(self, each: Design) -> bool:
+        """Return whether a design fits."""
+        if each.heads % self._devices:
+            return False  # they do not divide its heads
+        most = self._device_bytes
+        if self._limits.bytes is not None:
+            most = min(most, self._limits.bytes)
+        held = self._search.weight_bytes(each)
+        if held > most or held + self._cache_bytes(each) > most:
+            return False
+        return self._limits.devices is None or self._is_served(each)
+
+    def _cache_bytes(self, each: Design) -> int:
+        shape = _shape_of(each)
+        if shape not in self._caches:
+            self._caches[shape] = self._search.cache_bytes(each, self._limits.context) or 0
+        return self._caches[shape]
+
+    def _is_served(self, each: Design) -> bool:
+        shape, size = _shape_of(each), each.size
+        if size <= self._largest_that_fits.get(shape, 0):
+            return True
+        if size >= self._least_that_does_not.get(shape, math.inf):
+            return False
+        is_served = self._search.largest_batch(each) > 0
+        known = self._largest_that_fits if is_served else self._least_that_does_not
+        known[shape] = size
+        return is_served
+
+
+def _shape_of(each: Design) -> tuple[int, ...]:
+    """Return the sizes of a design without the one that is solved for."""
+    return each.layers, each.width, each.heads, each.kv_heads, each.head_size
+
+
+def fitted_depth(width: int) -> float:
+    """Return the layers for which a width is best, by the fit of Levine et al. (2020).
+
+    Example:
+        >>> round(fitted_depth(4096), 1)
+        59.1
+    """
+    return (math.log(width) - _WIDTH_AT_NO_DEPTH) / _WIDTH_BY_LAYER
 
 
 def _between(sizes: range, least: float, most: float) -> range:

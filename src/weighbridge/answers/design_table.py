@@ -49,7 +49,8 @@ def _size_cell(size: int) -> str:
 
 
 def _table_of_rules(search: DesignSearch, texts: Mapping[str, str]) -> Table:
-    names = ["ratio", "aspect", "threshold", "alignment", "tokens", "bytes", "kv_bytes_per_token"]
+    names = ["ratio", "aspect", "threshold", "fitted_depth", "alignment"]
+    names += ["tokens", "bytes", "kv_bytes_per_token"]
     if search.limits.devices is not None:
         names.append("largest_batch")
     header = ("#", *(texts[name] for name in names))

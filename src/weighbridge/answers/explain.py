@@ -174,6 +174,28 @@ class Article(Answer):
         words(lang)
         return _Writer(self.weighing, lang, self.style).document(evidence=evidence)
 
+    def paragraphs(self, lang: str | None = None) -> dict[str, list[str]]:
+        """Return the sentences on each component, as the article has them: prose with marks.
+
+        A component that is in several parts of the model has a paragraph for each. The marks are
+        those of `render.document`, and `values` has what the letters in them stand for.
+
+        Raises:
+            UsageError: the language is unknown.
+
+        Example:
+            >>> explain("bert-base-chinese").paragraphs()["ffn.norm"]
+            ['Another residual addition and a second LayerNorm complete the layer.']
+        """
+        lang = self.lang if lang is None else lang
+        words(lang)
+        return _Writer(self.weighing, lang, self.style).paragraphs()
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """The value of each letter, and of each field without a letter."""
+        return _Writer(self.weighing, self.lang, self.style).notation.values
+
     @property
     def has_diagrams(self) -> bool:
         """Whether it has diagrams, which a terminal and Markdown on stdout leave out."""
@@ -397,11 +419,24 @@ class _Writer:
             text = self.texts["layers_alike"]
         return text.format(index=index, layers=f"${number}$", last=f"$={number}-1$")
 
-    def component(self, line: RowGroup, around: list[Entry]) -> Iterator[Block]:
+    def paragraphs(self) -> dict[str, list[str]]:
+        """Return the sentences on each component, a paragraph for each part that has it."""
+        found: dict[str, list[str]] = {}
+        for section in self.sections():
+            for line in section.lines:
+                text = self.notation.prose(self.sentences(line, section.around))
+                if text:
+                    found.setdefault(line.name, []).append(text)
+        return found
+
+    def sentences(self, line: RowGroup, around: list[Entry]) -> str:
+        """Return what is to say on a component, in one paragraph."""
         sentences = self.texts["component"].get(line.name, ())
-        text = self.joined(
-            self.narrator.narrate(sentences, line.entries, around, **self.figures([line]))
-        )
+        figures = self.figures([line])
+        return self.joined(self.narrator.narrate(sentences, line.entries, around, **figures))
+
+    def component(self, line: RowGroup, around: list[Entry]) -> Iterator[Block]:
+        text = self.sentences(line, around)
         if text:
             yield Paragraph(text)
         yield from self.diagrams(around).of_component(line.name)

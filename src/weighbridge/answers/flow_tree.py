@@ -144,7 +144,7 @@ def _check_depth(depth: int | None) -> None:
 
 def _refuse_other(flow: FamilyFlow, weighing: Weighing) -> None:
     """Refuse a config with a value of a field under which the class was not recorded."""
-    unheld = flow.unheld(_config_of(weighing))
+    unheld = flow.unheld(config_by_path(weighing))
     if unheld:
         raise ModelError(
             f"the flow of {flow.family} is not recorded for this value",
@@ -154,7 +154,7 @@ def _refuse_other(flow: FamilyFlow, weighing: Weighing) -> None:
         )
 
 
-def _config_of(weighing: Weighing) -> dict[str, Any]:
+def config_by_path(weighing: Weighing) -> dict[str, Any]:
     """Return the fields of the config as it was given, with those of sub-configs by their paths."""
     return {**dict(_by_path(weighing.model.given, "")), **weighing.model.fields}
 
@@ -176,7 +176,7 @@ class _Expander:
     def __init__(self, flow: FamilyFlow, weighing: Weighing) -> None:
         model, base = weighing.model, flow.class_name
         self.flow, self.blueprint = flow, model.blueprint
-        self.config = _config_of(weighing)
+        self.config = config_by_path(weighing)
         self.names = {**self.config, **flow.names(model.fields, self.config)}
         self.classes = model.blueprint.modules(base)
         self.tensors: dict[str, list[Entry]] = {}

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from itertools import chain
-
 from weighbridge import data
 from weighbridge.algebra.expr import names_in
-from weighbridge.answers.weigh import Weighing, weigh
+from weighbridge.answers.weigh import Weighing, weighed
 from weighbridge.blueprint import operations
 from weighbridge.blueprint.operations import ROTATED
 from weighbridge.blueprint.schema import LARGEST_SIZE
 from weighbridge.costs.profiles import OF_FORMAT_1
 from weighbridge.errors import ExpressionError, ModelError, UsageError, shorten
 from weighbridge.lean_typing import TYPE_CHECKING, NamedTuple
+from weighbridge.models.find import find
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from typing import Any
 
     from weighbridge.algebra.expr import Tree
@@ -62,13 +61,11 @@ class RecordedModel(NamedTuple):
 
     def has(self, kind: str) -> bool:
         """Whether the class has operations of a kind."""
-        return any(self.known.entries(self.class_name, kind))
+        return bool(self.known.entries(self.class_name, kind))
 
     def uses(self, name: str) -> bool:
         """Whether the products of the class depend on a name."""
-        entries = self.known.entries(self.class_name, "forward")
-        dims = chain.from_iterable(entry.dims for entry in entries)
-        return any(name in names_in(dim) for dim in dims)
+        return name in self.known.names_in_dims(self.class_name, "forward")
 
     def names(self, **run: Any) -> dict[str, Any]:
         """Return the values of the names in expressions for a run."""
@@ -101,22 +98,28 @@ def recorded(
         >>> recorded("llama").class_name, recorded("albert").profiles
         ('LlamaForCausalLM', ['cuda-eager', 'cpu', 'cpu-eager', 'cuda-math', 'cuda-flash'])
     """
-    weighing = weigh(model, class_name, fields=fields, dtype=dtype, strict=strict)
-    family, choice = weighing.model.blueprint.family, tuple[str, ...]()
+    found = find(model, fields, strict=strict, class_name=class_name)
+    family, choice = found.blueprint.family, tuple[str, ...]()
     if family not in operations.available():
         raise ModelError(
             f"there are no operations for the family {shorten(family, str)}", hint=_hint(family)
         )
+    if parts := found.blueprint.composed:
+        raise ModelError(
+            f"the operations of {family} were recorded only with its usual parts",
+            values=parts,
+            hint="`weighbridge measure` runs the class itself",
+        )
     known = operations.load_operations(family)
-    if weighing.class_name not in known.class_names:
-        stated = class_name or weighing.model.config.get("architectures")
-        if stated or known.base_class not in weighing.model.blueprint.class_names:
+    chosen = found.class_called(class_name or found.default_class)
+    if chosen in found.blueprint.class_names and chosen not in known.class_names:
+        stated = class_name or found.config.get("architectures")
+        if stated or known.base_class not in found.blueprint.class_names:
             hint = f"use --class with {' or '.join(known.class_names)}, which was recorded"
-            raise ModelError(
-                f"there are no operations for the class {weighing.class_name}", hint=hint
-            )
+            raise ModelError(f"there are no operations for the class {chosen}", hint=hint)
         choice = (f"the class is {known.base_class}, whose operations were recorded",)
-        weighing = Weighing(weighing.model, known.base_class, dtype and weighing.ledger.dtype)
+        chosen = known.base_class
+    weighing = weighed(found, chosen, dtype=dtype, strict=strict)
     _check_held(weighing, known)
     _check_values(weighing, known)
     _check_modules(weighing, known)
@@ -154,6 +157,8 @@ def _either(value: Any) -> str:
 def _check_values(weighing: Weighing, known: Operations) -> None:
     """Refuse a config that leaves null what every run needs, such as the experts of a token."""
     names = known.names(_fields(weighing), **_LEAST_RUN)
+    if not any(names[name] is None for name in _needed(known, weighing.class_name, names)):
+        return
     try:
         known.bind(weighing.class_name, "forward", names)
     except ExpressionError as error:
@@ -164,6 +169,11 @@ def _check_values(weighing: Weighing, known: Operations) -> None:
             f"the operations of {known.family} need a value of {', '.join(null)}",
             hint="the config must give it",
         ) from None
+
+
+def _needed(known: Operations, class_name: str, names: Mapping[str, Any]) -> Iterable[str]:
+    """Return the names with a value, or null, that products depend on."""
+    return known.names_in_dims(class_name, "forward").intersection(names)
 
 
 def _check_modules(weighing: Weighing, known: Operations) -> None:

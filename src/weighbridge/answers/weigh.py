@@ -72,11 +72,17 @@ def weigh(
         109514298
     """
     found = find(model, fields, strict=strict, blueprint=blueprint, class_name=class_name)
-    weighing = Weighing(
-        found,
-        found.class_called(class_name or found.default_class),
-        None if dtype is None else units.dtype(dtype),
-    )
+    chosen = found.class_called(class_name or found.default_class)
+    return weighed(found, chosen, dtype=dtype, strict=strict)
+
+
+def weighed(found: Model, class_name: str, *, dtype: str | None, strict: bool) -> Weighing:
+    """Weigh one of the classes of a model that was found.
+
+    Raises:
+        ConfigError: it is strict, and the config decides something that is not covered.
+    """
+    weighing = Weighing(found, class_name, None if dtype is None else units.dtype(dtype))
     if strict and weighing.chosen_stages:
         hint = "remove them, or drop --strict"
         raise ConfigError(weighing.chosen_stages[0], where=found.where, hint=hint)

@@ -11,7 +11,7 @@ from weighbridge.algebra.codegen import identifiers, python_literal
 from weighbridge.algebra.expr import SOURCE, names_in, source
 from weighbridge.answers.answer import Answer
 from weighbridge.answers.code import NEED, NEED_SOURCE, computed_for, in_brackets
-from weighbridge.errors import UsageError
+from weighbridge.errors import ExpressionError, ModelError, UsageError
 from weighbridge.ledger.family_formula import FamilyFormula, family_formula
 from weighbridge.render.document import Comment, Document, Equalities, Lines, Notes, Title
 from weighbridge.render.words import words
@@ -49,9 +49,22 @@ class WholeFormula(Answer):
             words(lang)  # refuses an unknown language
             self.lang = lang
         blueprint, class_name = weighing.model.blueprint, weighing.class_name
-        self.totals = {"parameters": family_formula(blueprint, class_name)}
+        self.totals = {"parameters": self._formula(active=False)}
         if any(template.active for template in blueprint.templates(class_name)):
-            self.totals["active"] = family_formula(blueprint, class_name, active=True)
+            self.totals["active"] = self._formula(active=True)
+
+    def _formula(self, *, active: bool) -> FamilyFormula:
+        try:
+            return family_formula(
+                self.weighing.model.blueprint, self.weighing.class_name, active=active
+            )
+        except ExpressionError as error:
+            raise ModelError(
+                f"the formula of all configs of {self.weighing.class_name} is too long to write",
+                values=error.values,
+                hint="drop --whole for the formula of this config, or lay a grid with "
+                "`weighbridge sweep`",
+            ) from error
 
     @property
     def notes(self) -> list[str]:

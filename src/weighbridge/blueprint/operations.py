@@ -35,7 +35,7 @@ PRODUCTS = ("forward", "backward", "recomputed", "step")
 TENSORS = ("saved", "checkpointed", "prefilled", "stepped")
 ALL_KINDS = (*PRODUCTS, *TENSORS)
 RUN_NAMES = (
-    *("batch", "sequence", "target", "past", "choices"),
+    *("batch", "sequence", "target", "past", "choices", "images", "patches"),
     *("attention", "device", "dtype", "training"),
 )
 """The names besides fields and indices that an expression may use: how the class is run."""
@@ -44,6 +44,7 @@ COMPUTE = "compute"  # the dtype of a tensor that has the dtype of the model
 _USUAL_RUN = {
     "batch": 1,
     "choices": 2,
+    "images": 0,
     "attention": "eager",
     "device": "cpu",
     "dtype": "F32",
@@ -134,12 +135,17 @@ class Operations:
             name: parse(text) for name, text in raw.get("computed", {}).items()
         }
         """The fields that follow from others where a config leaves them out."""
+        images = raw.get("images", {})
+        self.image_tokens: Tree | None = parse(images["tokens"]) if images else None
+        """The tokens that stand for each image among those of a sequence."""
+        self._templates: dict[tuple[str, str], tuple[OperationTemplate, ...]] = {}
+        self._names: dict[tuple[str, str], frozenset[str]] = {}
 
     def names(self, fields: Mapping[str, Any], **run: Any) -> dict[str, Any]:
         """Return the values of names in expressions: fields, or their defaults, and the run.
 
-        ``run`` overrides the default run in any of `RUN_NAMES`: a batch of 1, 2 choices, eager
-        attention, F32, training.
+        ``run`` overrides the default run in any of `RUN_NAMES`: a batch of 1, 2 choices, no images,
+        eager attention, F32, training.
         """
         known = {name: fields.get(name, value) for name, value in self.fields.items()}
         stated = {name: fields[name] for name in self.computed if fields.get(name) is not None}
@@ -167,14 +173,33 @@ class Operations:
             and fields[name] not in (value if isinstance(value, list) else [value])
         }
 
-    def entries(self, class_name: str, kind: str) -> Iterator[OperationTemplate]:
-        """Yield a class's operations of one of `KINDS`.
+    def entries(self, class_name: str, kind: str) -> tuple[OperationTemplate, ...]:
+        """Return a class's operations of one of `KINDS`.
 
         The entries of the class for a path override those of its base.
 
         Raises:
             ModelError: there is no such class.
         """
+        if (class_name, kind) not in self._templates:
+            self._templates[class_name, kind] = tuple(self._read(class_name, kind))
+        return self._templates[class_name, kind]
+
+    def names_in_dims(self, class_name: str, kind: str) -> frozenset[str]:
+        """Return the names that the dims of a class's operations depend on.
+
+        Example:
+            >>> sorted(load_operations("phi3").names_in_dims("Phi3ForCausalLM", "stepped"))
+            ['batch', 'hidden_size', 'num_attention_heads', 'num_key_value_heads', 'past', \
+'sliding_window']
+        """
+        if (class_name, kind) not in self._names:
+            dims = chain.from_iterable(entry.dims for entry in self.entries(class_name, kind))
+            names = chain.from_iterable(map(names_in, dims))
+            self._names[class_name, kind] = frozenset(names)
+        return self._names[class_name, kind]
+
+    def _read(self, class_name: str, kind: str) -> Iterator[OperationTemplate]:
         if class_name not in self.class_names:
             near = nearest(self.class_names, class_name) or list(self.class_names)
             hint = f"did you mean {either(near)}?"
@@ -200,38 +225,65 @@ class Operations:
             ModelError: there is no such class.
             ExpressionError: a name has no value, or an expression does not give a size.
         """
-        bound = [self._bound(entry, names) for entry in self.entries(class_name, kind)]
-        return list(chain.from_iterable(bound))
+        binding = _Binding(self.repeat, names)
+        return list(chain.from_iterable(map(binding.bound, self.entries(class_name, kind))))
 
-    def _bound(self, entry: OperationTemplate, names: Mapping[str, Any]) -> Iterator[Operation]:
-        places = self._places(entry, names)
+
+class _Binding:
+    """Binds templates to the values of names, and evaluates each expression once."""
+
+    def __init__(self, repeat: Mapping[str, Tree], names: Mapping[str, Any]) -> None:
+        self._repeat, self._names = repeat, names
+        self._sizes: dict[int, int] = {}
+        """The values of dims, by the identity of their trees, which templates keep alive."""
+        self._everywhere: dict[tuple[str, ...], tuple[tuple[int, ...], ...]] = {}
+        self._where: dict[tuple[int, tuple[str, ...]], tuple[tuple[int, ...], ...]] = {}
+
+    def bound(self, entry: OperationTemplate) -> Iterator[Operation]:
+        """Yield the operation, if it occurs anywhere."""
+        places = self._places(entry)
         if len(places) > MOST_PLACES:
             raise ExpressionError(f"has more than {MOST_PLACES:,} places", where=entry.path)
         if places:
-            shape = tuple(_dim_size(dim, names) for dim in entry.dims)
+            shape = tuple([self._size(dim) for dim in entry.dims])
             times = 1
             if entry.times != _ONCE:
-                times = bound_size(entry.times, names, 0, _MOST_ELEMENTS)
+                times = bound_size(entry.times, self._names, 0, _MOST_ELEMENTS)
             yield Operation(entry.path, shape, entry.dtype, places, times)
 
-    def _places(
-        self, entry: OperationTemplate, names: Mapping[str, Any]
-    ) -> tuple[tuple[int, ...], ...]:
+    def _size(self, dim: Tree) -> int:
+        size = self._sizes.get(id(dim))
+        if size is None:
+            size = self._sizes[id(dim)] = _dim_size(dim, self._names)
+        return size
+
+    def _places(self, entry: OperationTemplate) -> tuple[tuple[int, ...], ...]:
         """Return the values of the indices in its path wherever an operation occurs."""
-        counts = {
-            index: bound_size(self.repeat[index], names, 0, MOST_LAYERS)
-            for index in indices_in(entry.path)
-        }
-        everywhere = tuple(product(*map(range, counts.values())))
+        indices = indices_in(entry.path)
+        everywhere = self._everywhere.get(indices)
+        if everywhere is None:
+            counts = [bound_size(self._repeat[at], self._names, 0, MOST_LAYERS) for at in indices]
+            everywhere = self._everywhere[indices] = tuple(product(*map(range, counts)))
         if entry.when is None:
             return everywhere
-        if not counts or not uses(entry.when, counts):
-            return everywhere if evaluate(entry.when, names) else ()
-        return tuple(
-            place
-            for place in everywhere
-            if evaluate(entry.when, {**names, **dict(zip(counts, place, strict=True))})
-        )
+        key = (id(entry.when), indices)
+        if key not in self._where:
+            self._where[key] = self._holding(entry.when, indices, everywhere)
+        return self._where[key]
+
+    def _holding(
+        self, when: Tree, indices: tuple[str, ...], everywhere: tuple[tuple[int, ...], ...]
+    ) -> tuple[tuple[int, ...], ...]:
+        """Return the places where a condition holds."""
+        if not indices or not uses(when, indices):
+            return everywhere if evaluate(when, self._names) else ()
+        names = dict(self._names)
+        holding = []
+        for place in everywhere:
+            names.update(zip(indices, place, strict=True))
+            if evaluate(when, names):
+                holding.append(place)
+        return tuple(holding)
 
 
 def _dim_size(dim: Tree, names: Mapping[str, Any]) -> int:
@@ -324,7 +376,7 @@ def check_operations(raw: Raw, where: str = "") -> None:
 
 
 _TEXTS = ("family", "source", "kernels", "class")
-_TABLES = ("repeat", "fields", "computed", "held", "classes", "proof", *ALL_KINDS)
+_TABLES = ("repeat", "fields", "computed", "held", "images", "classes", "proof", *ALL_KINDS)
 _REQUIRED = {"format", *_TEXTS, *KINDS, "fields", "held", "proof"}
 _PROOF = {"by", "against", "runs"}
 

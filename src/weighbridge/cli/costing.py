@@ -30,6 +30,13 @@ _CLASS = CLASS.but(
 )
 _BATCH = BATCH.but(default=1, help="sequences in a batch; 1 by default")
 
+_IMAGES = Option(
+    "--images",
+    type=int,
+    metavar="N",
+    help="images in each sequence, if a model reads them among its tokens",
+)
+
 
 def _cost_options() -> Iterable[Addable]:
     from weighbridge.answers.cost import GROUPINGS
@@ -44,7 +51,8 @@ def _cost_options() -> Iterable[Addable]:
             "--seq",
             type=int,
             metavar="N",
-            help="tokens in each sequence; 128 by default, and none with --decode",
+            help="tokens in each sequence, with those of its images; 128 beside its images by "
+            "default, and none with --decode",
         ),
         Option(
             "--target",
@@ -63,6 +71,7 @@ def _cost_options() -> Iterable[Addable]:
             help="with a step: one more token for each sequence; needs --past",
         ),
         Option("--past", type=int, metavar="N", help="tokens in the cache before the step"),
+        _IMAGES,
         PROFILE.but(
             help="the kernels, which decide what is saved: "
             f"{', '.join(PROFILES)}; by default cuda-flash",
@@ -90,6 +99,7 @@ def _cost(options: argparse.Namespace) -> RunCost:
         train=options.train,
         past=options.past,
         decode=options.decode,
+        images=options.images,
         profile=options.profile,
         dtype=options.dtype,
         fields=fields(options.fields),

@@ -45,6 +45,14 @@ def read_text(path: str) -> str:
         return file.read()
 
 
+def read_bytes(path: str) -> bytes:
+    """Return the bytes of a data file."""
+    if not _is_in_folder():
+        return _loaded_bytes(path)
+    with open(_place(path), "rb") as file:
+        return file.read()
+
+
 @cache
 def read_toml(path: str) -> dict[str, Any]:
     """Return a TOML data file as nested dicts, in file order. They are shared: do not change them.

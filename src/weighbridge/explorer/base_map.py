@@ -128,8 +128,7 @@ def map_svg(ledger: Ledger, lang: str) -> str:
     runs = runs_of(ledger)
     drawn = list(boxes(runs))
     title = f"{ledger.class_name}: {count(ledger.parameters)}"
-    labels = [text for run in runs for text in _labels_of_run(run, drawn, lang)]
-    inside = "".join([*_areas(drawn), _cuts(runs, drawn), *labels])
+    inside = "".join([*_areas(drawn), _cuts(runs, drawn), *_labels(runs, drawn, lang)])
     return (
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(title)}">'
         f"<title>{escape(title)}</title>{inside}</svg>"
@@ -141,13 +140,19 @@ def _component(box: MapBox) -> str:
 
 
 def _areas(drawn: list[MapBox]) -> Iterator[str]:
-    """Yield one path for each component: its boxes in all runs."""
-    paths: dict[str, list[str]] = {}
+    """Yield one path for each component, in which its boxes of one run are one rectangle."""
+    paths: dict[str, dict[int, MapBox]] = {}
     for box in drawn:
         if box.width > 0 and box.height > 0:
-            path = f"M{box.x:.2f} {box.y:.2f}h{box.width:.2f}v{box.height:.2f}h-{box.width:.2f}z"
-            paths.setdefault(_component(box), []).append(path)
-    for component, shapes in paths.items():
+            runs = paths.setdefault(_component(box), {})
+            first = runs.setdefault(id(box.run), box)
+            if first is not box:
+                runs[id(box.run)] = first._replace(width=box.x + box.width - first.x)
+    for component, runs in paths.items():
+        shapes = [
+            f"M{box.x:.2f} {box.y:.2f}h{box.width:.2f}v{box.height:.2f}h-{box.width:.2f}z"
+            for box in runs.values()
+        ]
         yield f'<path class="cell" style="{paint(component)}" d="{"".join(shapes)}"/>'
 
 
@@ -164,20 +169,27 @@ def _cuts(runs: list[LayerRun], drawn: list[MapBox]) -> str:
     return "".join(f'<path class="{kind}" d="{"".join(paths)}"/>' for kind, paths in lines)
 
 
-def _labels_of_run(run: LayerRun, drawn: list[MapBox], lang: str) -> Iterator[str]:
-    """Yield the names of the components of a run, where there is room."""
-    groups: dict[str, list[MapBox]] = {}
-    for box in drawn:
-        if box.run is run:
-            groups.setdefault(_component(box), []).append(box)
-    for component, group in groups.items():
-        first, width = group[0], sum(box.width for box in group)
-        text = label(component, lang)
-        if first.height >= _READABLE and width > len(text) * _LETTER + 14:
-            yield (
-                f'<g class="name" style="{paint(component)}"><text x="{first.x + 9:.1f}" '
-                f'y="{first.y + 16:.1f}" font-size="13" font-weight="600">{escape(text)}</text></g>'
-            )
+def _labels(runs: list[LayerRun], drawn: list[MapBox], lang: str) -> Iterator[str]:
+    """Yield one group of texts for each component: its name, in each run where there is room."""
+    texts: dict[str, list[str]] = {}
+    for run in runs:
+        groups: dict[str, list[MapBox]] = {}
+        for box in drawn:
+            if box.run is run:
+                groups.setdefault(_component(box), []).append(box)
+        for component, group in groups.items():
+            texts.setdefault(component, []).append(_label(group, label(component, lang)))
+    for component, inside in texts.items():
+        font = 'font-size="13" font-weight="600"'
+        yield f'<g class="name" style="{paint(component)}" {font}>{"".join(inside)}</g>'
+
+
+def _label(group: list[MapBox], name: str) -> str:
+    """Return the name on the boxes of a component, or nothing if there is no room."""
+    first, width = group[0], sum(box.width for box in group)
+    if first.height < _READABLE or width <= len(name) * _LETTER + 14:
+        return ""
+    return f'<text x="{first.x + 9:.0f}" y="{first.y + 16:.0f}">{escape(name)}</text>'
 
 
 _HUES = {

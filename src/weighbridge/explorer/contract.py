@@ -15,8 +15,11 @@ from weighbridge.blueprint.roles import component_of
 from weighbridge.blueprint.schema import LARGEST_SIZE, MOST_LAYERS
 from weighbridge.data import LANGUAGES
 from weighbridge.errors import WeighbridgeError
+from weighbridge.explorer.flow_contract import flow_contract
+from weighbridge.explorer.running import run_of_page
 from weighbridge.explorer.settings import Bench, fields_without_dial, following_fields
 from weighbridge.explorer.trees import TreeTable, value_json
+from weighbridge.explorer.why import derivation
 from weighbridge.lean_typing import TYPE_CHECKING
 from weighbridge.ledger.lettering import Lettering
 from weighbridge.ledger.symbols import letters_of, meaning_of, size_symbols
@@ -66,12 +69,15 @@ def contract(weighing: Weighing) -> dict[str, Any]:
         "modules": _modules_of_rows(ledger),
         **_words_of_components(ledger),
         **_about_formulas(ledger, table),
+        "why": derivation(weighing, letters_of(blueprint), table),
+        **run_of_page(weighing, bench, table),
         "held": {
             "parameters": str(weighing.parameters),
             "active": str(ledger.active),
             "components": {group.name: str(group.parameters) for group in ledger.by("component")},
         },
         "checks": list(_checked_settings(bench)),
+        "flow": flow_contract(weighing, table),
     }
     return {**made, "trees": table.trees}
 

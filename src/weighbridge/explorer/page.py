@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import zlib
 from html import escape
 
 from weighbridge import data
@@ -25,11 +26,11 @@ if TYPE_CHECKING:
 
 def page(weighings: Sequence[Weighing], contracts: Sequence[dict[str, Any]], lang: str) -> str:
     """Return a page for one weighing, or for two side by side, with their contracts."""
-    script = data.read_text("pages/explore.js")
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    script, unpack = data.read_text("pages/explore.js"), data.read_text("pages/unpack.js")
     policy = (
-        f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; "
-        "img-src data: blob:; base-uri 'none'; form-action 'none'"
+        f"default-src 'none'; script-src {_hashed(unpack)} {_hashed(script)}; "
+        "style-src 'unsafe-inline'; img-src data: blob:; font-src data:; "
+        "base-uri 'none'; form-action 'none'"
     )
     title = " · ".join(weighing.model.where for weighing in weighings)
     held = {"contracts": list(contracts), "words": page_words(), "lang": lang}
@@ -41,11 +42,20 @@ def page(weighings: Sequence[Weighing], contracts: Sequence[dict[str, Any]], lan
         '<meta name="color-scheme" content="light dark">'
         f'<meta http-equiv="Content-Security-Policy" content="{escape(policy)}">'
         f"<title>{escape(title)} · weighbridge explore</title>"
-        f"<style>{data.read_text('pages/explore.css')}</style></head>\n"
+        f"<style>{page_style()}</style></head>\n"
         f'<body><main id="explorer">{body}</main>\n'
-        f'<script type="application/json" id="contract">{contract_json(held)}</script>\n'
-        f"<script>{script}</script></body></html>\n"
+        f'<script type="application/octet-stream" id="contract">{packed(held)}</script>\n'
+        f'<script type="application/octet-stream" id="packed">{_compressed(script)}</script>\n'
+        f"<script>{unpack}</script></body></html>\n"
     )
+
+
+def page_style() -> str:
+    """Return the style of the page, with its math font, which NOTICE describes."""
+    font = base64.b64encode(data.read_bytes("pages/math.woff2")).decode()
+    address = f"data:font/woff2;base64,{font}"
+    face = f'@font-face{{font-family:"Weighbridge Math";src:url({address}) format("woff2")}}\n'
+    return face + data.read_text("pages/explore.css")
 
 
 def page_words() -> dict[str, Any]:
@@ -57,6 +67,28 @@ def contract_json(held: Any) -> str:
     """Return what a page holds as JSON that cannot end the element that it stands in."""
     text = json.dumps(held, ensure_ascii=False, separators=(",", ":"))
     return text.replace("<", r"\u003c")
+
+
+def packed(held: Any) -> str:
+    """Return what a page holds as JSON that is compressed, and written in letters.
+
+    The JSON of a family is three to four times as long; `contract_json` is for a page that is
+    not a file of its own.
+
+    Example:
+        >>> zlib.decompress(base64.b64decode(packed({"lang": "en"})))
+        b'{"lang":"en"}'
+    """
+    return _compressed(json.dumps(held, ensure_ascii=False, separators=(",", ":")))
+
+
+def _compressed(text: str) -> str:
+    return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
+
+
+def _hashed(script: str) -> str:
+    """Return what a policy says of a script that may run, and of no other."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
 
 
 def _without_script(weighing: Weighing, lang: str) -> Iterator[str]:

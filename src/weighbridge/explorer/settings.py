@@ -43,8 +43,10 @@ def following_fields(model: Model) -> list[str]:
     return list(following)
 
 
-def explicit_config(model: Model) -> dict[str, Any]:
+def explicit_config(model: Model, more: Iterable[str] = ()) -> dict[str, Any]:
     """Return a config that gives every field of a model, and leaves out those that follow.
+
+    ``more`` are fields that no blueprint has, which it keeps if they are given.
 
     A config without a sub-config has other defaults in it than one with an empty sub-config. This
     one has every sub-config, so changing a field in it changes no other.
@@ -62,6 +64,9 @@ def explicit_config(model: Model) -> dict[str, Any]:
         parent = name.rpartition(".")[0]
         if not (name in following or is_left_out or _is_inside(parent, absent)):
             _set_field(config, name, thawed(value))
+    for name in more:
+        if name in model.given:
+            _set_field(config, name, thawed(model.given[name]))
     return config
 
 

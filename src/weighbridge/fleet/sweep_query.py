@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge.algebra.codegen import SQL_WORDS, identifiers, is_portable, meaning_in
 from weighbridge.algebra.expr import (
+    MOST_ROUNDS,
     SOURCE,
     Shown,
     evaluate,
@@ -24,7 +25,7 @@ from weighbridge.algebra.expr import (
     written_as_call,
 )
 from weighbridge.algebra.settle import settled
-from weighbridge.errors import ExpressionError, UsageError, WeighbridgeError
+from weighbridge.errors import ExpressionError, LongLoopError, UsageError, WeighbridgeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -37,6 +38,10 @@ if TYPE_CHECKING:
 
 MOST_TABLE_ROWS = 1_000_000
 """The points of a table of what SQL cannot write; each takes some microseconds of Python."""
+_MOST_ROUNDS = 1_000_000
+"""The rounds of the loops of an expression at one point of a small table: a second or less."""
+_ROUNDS_OF_TABLE = 30_000_000
+"""The rounds that all points of a larger table may have together."""
 _TRUE: Tree = ("value", True)
 
 
@@ -314,18 +319,27 @@ class SweepQuery:
     def _rows(self, lookup: Lookup) -> Iterator[tuple[int | None, ...]]:
         axes = {self.swept.names[axis.field]: axis for axis in self.swept.axes}
         values = [axes[key].values for key in lookup.keys]
-        if prod(map(len, values)) > MOST_TABLE_ROWS:
+        points = prod(map(len, values))
+        if points > MOST_TABLE_ROWS:
             raise UsageError(
                 "what depends on the layers must be computed for each combination of these axes, "
                 f"and they have more than {MOST_TABLE_ROWS:,}",
                 values={axes[key].field: str(axes[key]) for key in lookup.keys},
                 hint="take fewer values of them",
             )
+        most = max(MOST_ROUNDS, min(_MOST_ROUNDS, _ROUNDS_OF_TABLE // points))
         for point in product(*values):
-            yield (*point, *self._values_at(dict(zip(lookup.keys, point, strict=True)), lookup))
+            at_keys = dict(zip(lookup.keys, point, strict=True))
+            yield (*point, *self._values_at(at_keys, lookup, most))
 
-    def _values_at(self, point: Mapping[str, int], lookup: Lookup) -> Iterator[int | None]:
-        """Yield the value of each expression at a point; NULL where it has none."""
+    def _values_at(
+        self, point: Mapping[str, int], lookup: Lookup, most: int
+    ) -> Iterator[int | None]:
+        """Yield the value of each expression at a point; NULL where it has none.
+
+        Raises:
+            UsageError: loops have more than ``most`` rounds.
+        """
         try:
             fields = self.swept.fields_at(point)
         except WeighbridgeError:
@@ -333,7 +347,13 @@ class SweepQuery:
             return
         for tree in lookup.trees:
             try:
-                yield int(evaluate(tree, fields))
+                yield int(evaluate(tree, fields, most=most))
+            except LongLoopError as error:
+                raise UsageError(
+                    "what depends on the layers takes too long to compute for these axes",
+                    values=point,
+                    hint="sweep fewer layers, or other fields",
+                ) from error
             except (ExpressionError, TypeError, ValueError):
                 yield None
 

@@ -183,8 +183,12 @@ def _table_names() -> Iterator[tuple[str, list[str], str]]:
         yield full_name, _names(full_name, aliases.split('"')[1::2]), table
 
 
+@cache
 def _parsed_table(text: str, at: int) -> tuple[str, dict[str, Any]]:
-    """Return the name and entry of the table with this line, without parsing anything else."""
+    """Return the name and entry of the table with this line, without parsing anything else.
+
+    The entry is shared.
+    """
     import tomllib  # noqa: PLC0415  # a wheel does without
 
     start = text.rfind('\n["', 0, at + len('["')) + 1

@@ -14,10 +14,11 @@ if TYPE_CHECKING:
 
     from weighbridge.render.table import Table
 
-_MARKS = re.compile(
+MARKS = re.compile(
     r"\\(?P<plain>.)|\*\*(?P<strong>(?:\\.|[^\\])+?)\*\*|`(?P<code>[^`]+)`|\$(?P<math>[^$]+)\$",
     re.DOTALL,
 )
+"""The marks of prose: a plain character, strong text, code or mathematics."""
 
 
 class Marks(NamedTuple):
@@ -39,7 +40,7 @@ class Prose(NamedTuple):
     def write(self, marked: str) -> str:
         """Write prose: escape plain text and translate marks."""
         pieces, start = [], 0
-        for mark in _MARKS.finditer(marked):
+        for mark in MARKS.finditer(marked):
             pieces += [self.marks.escape(marked[start : mark.start()]), self._translate(mark)]
             start = mark.end()
         return "".join([*pieces, self.marks.escape(marked[start:])])

@@ -61,11 +61,11 @@ _HEADERS = f"""{_STRICT}/explore.html
   Referrer-Policy: no-referrer
 """
 _OUR_FILES = ("page.js", "worker.js", "frame.js", "icon.svg")
-_EXPLORER = ("explore.js", "explore.css")
 _LICENSES = f"""weighbridge {__version__}: Apache License 2.0.
 pylatexenc: MIT License, Copyright (c) 2021 Philippe Faist.
 Pyodide {{pyodide}}: Mozilla Public License 2.0. Its source: https://github.com/pyodide/pyodide.
 CPython, which Pyodide contains: PSF License Version 2.
+Weighbridge Math, in explore.css, a subset of Latin Modern Math: GUST Font License.
 """
 
 
@@ -125,6 +125,7 @@ def build_site(folder: str, pyodide: str | None = None) -> BuiltSite:
 
 
 def _own_files(pyodide: str) -> Iterator[tuple[str, bytes]]:
+    from weighbridge.explorer.page import page_style  # noqa: PLC0415
     from weighbridge.render.annotated import STYLE  # noqa: PLC0415
 
     texts = {lang: data.read_toml(f"words/site.{lang}.toml") for lang in data.LANGUAGES}
@@ -135,8 +136,8 @@ def _own_files(pyodide: str) -> Iterator[tuple[str, bytes]]:
     yield "site.css", style.encode()
     frame = data.read_text("pages/site/explore.html")
     yield "explore.html", frame.format(frame_policy=FRAME_POLICY).encode()
-    for name in _EXPLORER:
-        yield name, data.read_text(f"pages/{name}").encode()
+    yield "explore.js", data.read_text("pages/explore.js").encode()
+    yield "explore.css", page_style().encode()
     for name in _OUR_FILES:
         yield name, data.read_text(f"pages/site/{name}").encode()
     yield "weighbridge.zip.xz", _packed_package()

@@ -18,8 +18,9 @@ from weighbridge.derive.operations.costing import Proof
 from weighbridge.derive.operations.drafting import Drafting
 from weighbridge.derive.operations.draws import Draws
 from weighbridge.derive.operations.numbers import Numbers
-from weighbridge.derive.operations.runs import RunMode, SameAs
-from weighbridge.derive.operations.workload import fixed_fields
+from weighbridge.derive.operations.reading import Memory, Reading
+from weighbridge.derive.operations.runs import RecordedItem, RunMode, SameAs
+from weighbridge.derive.operations.workload import fixed_fields, images_in
 from weighbridge.derive.probing.reference import FamilySubject
 from weighbridge.errors import ModelError
 from weighbridge.models import find as models
@@ -43,7 +44,9 @@ def proof_of(family: str, raw: Any, class_name: str | None = None) -> Proof:
     class_name = class_name or raw["class"]
     if class_name != subject.base_class:
         subject.check_class(class_name)
-    return Proof(Draws(subject, schema.load(family), fixed_fields(class_name)), class_name, raw)
+    image_tokens = images_in(class_name).get("tokens", "")
+    draws = Draws(subject, schema.load(family), fixed_fields(class_name), image_tokens)
+    return Proof(draws, class_name, raw)
 
 
 @pytest.mark.parametrize(("family", "class_name"), CLASSES)
@@ -150,6 +153,44 @@ def test_classes_also_run_with_sizes_that_are_equal_or_null(
         mode = RunMode("train", "cpu", "BF16", changes=((name, SameAs(other)),))
         assert mode.fields(draw) == {name: draw.fields[other]}
         assert draw.fields[name] != draw.fields[other]
+
+
+@pytest.mark.parametrize("family", ["mamba2", "qwen3_next"])
+def test_a_long_sequence_has_a_prime_number_of_chunks(family: str, seed: str) -> None:
+    family_draws = draws_of(family)
+    ((_, chunk),) = family_draws.chunks
+    for draw in family_draws.alike(random.Random(seed), 2):  # noqa: S311
+        length = draw.fields.get(chunk, chunk)
+        pieces = -(-draw.run["sequence"] // length)
+        assert pieces >= 11
+        assert all(pieces % part for part in range(2, pieces))
+        assert draw.run["short"] < length
+
+
+def test_a_list_of_layers_is_drawn_and_so_are_the_others(seed: str) -> None:
+    family = draws_of("bamba")
+    assert family.index_lists == ["attn_layer_indices"]
+    for draw in itertools.islice(family.unlike(random.Random(seed), 7), 5):  # noqa: S311
+        listed = draw.changes["attn_layer_indices"]
+        assert 0 < len(set(listed)) == len(listed)
+        assert set(listed) <= set(range(draw.changes["num_hidden_layers"]))
+
+
+def test_a_text_in_loops_over_chunks_has_their_number_as_rounds(seed: str) -> None:
+    """In one loop each round has it, in another all but one: with 11 pieces it occurs 21 times."""
+    family = draws_of("qwen3_next")
+    draws = family.alike(random.Random(seed), 3)  # noqa: S311
+    pieces = -(-draws[0].run["sequence"] // 64)
+    runs = []
+    for draw in draws:
+        size = draw.run["batch"] * draw.fields["hidden_size"]
+        runs.append({"saved": [RecordedItem("model.norm", "BF16", (size,))] * (2 * pieces - 1)})
+    memory = Memory(family, "Qwen3NextForCausalLM", draws, family.windows)
+    reading = Reading(memory, RunMode("train", "cuda-flash", "BF16"), runs, None, learns=True)
+    assert reading.found() == {
+        ("saved model.norm", f"{rounds} x compute batch*hidden_size", ()): 1
+        for rounds in ("ceil(sequence/64)", "ceil(sequence/64)-1")
+    }
 
 
 def test_a_rule_may_name_a_field_of_another_part(seed: str) -> None:

@@ -7,6 +7,7 @@ without checkpointing, and with a cache. What is found is proved on runs of othe
 from __future__ import annotations
 
 import random
+import tomllib
 from collections import Counter
 from math import prod
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args, get_origin
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args, get_origin
 import torch
 
 from weighbridge import data
-from weighbridge.algebra.expr import names_in, parse, substitute
+from weighbridge.algebra.expr import evaluate, names_in, parse
 from weighbridge.blueprint.operations import (
     ALL_KINDS,
     COMPUTE,
@@ -22,10 +23,8 @@ from weighbridge.blueprint.operations import (
     ROTATED,
     RUN_NAMES,
     Operations,
-    split_condition,
 )
 from weighbridge.blueprint.paths import indices_in
-from weighbridge.blueprint.schema import split_dims
 from weighbridge.costs.profiles import PROFILES
 from weighbridge.derive.generalize.config_defaults import fill
 from weighbridge.derive.operations.drafting import Drafting, is_dropout
@@ -41,15 +40,15 @@ from weighbridge.derive.operations.runs import (
     SameAs,
     recorded_run,
 )
-from weighbridge.derive.operations.workload import fixed_fields
+from weighbridge.derive.operations.settling import names_in_text, settle_held
+from weighbridge.derive.operations.workload import fixed_fields, images_in
+from weighbridge.derive.toml_text import operations_text
 from weighbridge.derive.write import expression
 from weighbridge.errors import ModelError, WeighbridgeError
-from weighbridge.units import DTYPE_BITS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from weighbridge.algebra.expr import Tree
     from weighbridge.blueprint.operations import Operation
     from weighbridge.blueprint.schema import Blueprint
     from weighbridge.derive.operations.drafting import Texts
@@ -139,10 +138,10 @@ def cost_operations(
     raw = _raw(drafts)
     for class_name, draft in drafts.items():
         raw["held"].update(Proof(draft.draws, class_name, raw).held())
-    _settle(raw)
+    settle_held(raw)
+    raw["proof"] = {"by": f"{subject.command} --operations"}
     proved, differences = _proved(drafts, raw)
-    raw["proof"] = {
-        "by": f"{subject.command} --operations",
+    raw["proof"] |= {
         "against": subject.reference,
         "runs": RUNS,
         "profiles": proved,
@@ -160,7 +159,8 @@ class ClassDraft(NamedTuple):
 
 
 def _drafted(subject: Subject, blueprint: Blueprint, class_name: str, seed: int) -> ClassDraft:
-    draws = Draws(subject, blueprint, fixed_fields(class_name))
+    image_tokens = images_in(class_name).get("tokens", "")
+    draws = Draws(subject, blueprint, fixed_fields(class_name), image_tokens)
     if class_name != blueprint.base_class:
         subject.check_class(class_name)
     dice = random.Random(f"{class_name} {seed}")  # noqa: S311
@@ -180,11 +180,15 @@ def _holes_of(drafts: Mapping[str, ClassDraft]) -> list[str]:
 def _proved(
     drafts: Mapping[str, ClassDraft], raw: Mapping[str, Any]
 ) -> tuple[list[str], list[str]]:
-    """Return the profiles with which every class agrees with fresh runs, and the differences."""
+    """Return the profiles with which every class agrees with fresh runs, and the differences.
+
+    What is proved is the file as it will be read.
+    """
+    written = tomllib.loads(operations_text(raw))
     unproved: dict[str, None] = {}
     differences = []
     for class_name, (draws, drafting, _) in drafts.items():
-        proof = Proof(draws, class_name, raw)
+        proof = Proof(draws, class_name, written)
         owner = f"{class_name}: " if len(drafts) > 1 else ""
         unproved |= dict.fromkeys(set(PROFILES) - set(drafting.profiles))
         for profile in drafting.profiles:
@@ -205,10 +209,12 @@ def _raw(drafts: Mapping[str, ClassDraft]) -> dict[str, Any]:
     used: set[str] = set()
     for path, text in entries:
         letters.update(indices_in(path))
-        used |= _names_in(text)
+        used |= names_in_text(text)
     repeat = {letter: expression(blueprint.repeat[letter]) for letter in sorted(letters)}
     for count in repeat.values():
         used |= set(names_in(parse(count)))
+    if draws.image_tokens:
+        used |= set(names_in(draws.image_tokens))
     used = used.difference(letters, RUN_NAMES)
     fields, computed = _origins(draws, used)
     raw = {
@@ -224,6 +230,8 @@ def _raw(drafts: Mapping[str, ClassDraft]) -> dict[str, Any]:
     }
     if computed:
         raw["computed"] = computed
+    if draws.image_tokens:
+        raw["images"] = {"tokens": expression(draws.image_tokens)}
     raw |= {kind: texts[kind] for kind in ALL_KINDS if texts[kind] or kind in _ALWAYS}
     if others:
         raw["classes"] = {
@@ -240,33 +248,7 @@ def _entries(texts: Texts) -> Iterator[tuple[str, str]]:
             yield from ((path, text) for text in of_path)
 
 
-def _settle(raw: dict[str, Any]) -> None:
-    """Write the numbers of modules with the values of held fields, in place of their names."""
-    held = {name: value for name, value in raw["held"].items() if not isinstance(value, list)}
-
-    def value(name: str) -> Tree:
-        return ("value", held[name]) if name in held else ("name", name)
-
-    counts = raw["repeat"].items()
-    raw["repeat"] = {
-        letter: expression(substitute(parse(count), value)) for letter, count in counts
-    }
-    raw["fields"] = {name: default for name, default in raw["fields"].items() if name not in held}
-
-
 _ALWAYS = ("forward", "backward", "saved")
-
-
-def _names_in(text: str) -> set[str]:
-    """Return the names in a text of a file."""
-    shape, condition = split_condition(text)
-    names: set[str] = set()
-    for word in split_dims(shape):
-        if word not in ("x", COMPUTE, *DTYPE_BITS):
-            names.update(names_in(parse(word)))
-    if condition:
-        names.update(names_in(parse(condition)))
-    return names
 
 
 def _origins(draws: Draws, used: set[str]) -> tuple[dict[str, Any], dict[str, str]]:
@@ -375,6 +357,9 @@ class Proof:
         """Return a draw of which every second sequence is about as long as a window."""
         windows = [draw.fields.get(name) for name in self._draws.windows]
         sizes = [size for size in windows if type(size) is int]
+        for chunk in self._draws.chunks:
+            piece = evaluate(chunk, draw.fields)
+            sizes += [piece, 2 * piece, 3 * piece]
         if not sizes or self.dice.random() < _SHARE_FAR_FROM_WINDOWS:
             return draw
         length = max(2, self.dice.choice(sizes) + self.dice.choice((-2, -1, 0, 1)))
@@ -425,7 +410,8 @@ class Proof:
 
     def _is_free(self, name: str, value: Any) -> bool:
         """Whether a class has the same operations if a field has another value."""
-        draw = next(self._draws.unlike(random.Random(name), _MOST_LAYERS))  # noqa: S311
+        drawn = self._draws.unlike(random.Random(name), _MOST_LAYERS)  # noqa: S311
+        draw = next(draw for draw in drawn if draw.run.get("images") != 0)
         others = _allowed(type(self._draws.subject.config({})), name) - {value}
         return all(self._is_free_at(draw, {name: other}) for other in others or {_other(value)})
 

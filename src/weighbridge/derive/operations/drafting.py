@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from weighbridge.algebra.expr import Tree
-    from weighbridge.derive.operations.draws import Draws
-from weighbridge.derive.operations.runs import RecordedByKind
+    from weighbridge.derive.operations.draws import Draws, RunDraw
+    from weighbridge.derive.operations.runs import RecordedByKind
 
 Texts = dict[str, dict[str, list[str]]]
 """The operations of a class as the texts of a file, by kind and by path."""
@@ -54,11 +54,14 @@ Texts = dict[str, dict[str, list[str]]]
 _ON, _OFF = 0.1, 0.0  # values of a dropout
 _DRAWS = 3  # from which numbers are expressed
 _DRAWS_TO_RECOGNISE = 2  # are enough for a number that is known at its path
+_MOST_RECENT = 16  # runs that are kept
 _LONGEST_REASON = 200  # characters of the reason why code did not run
 
 Place = tuple[RunMode, tuple[int, ...]]
 """Where an operation may happen: in a setting, in the layers with these indices."""
 Counts = dict[RunMode, Found]
+Edge = tuple[tuple[str, int], ...]
+"""Sizes of a run that differ from the usual ones; none if it is empty."""
 Changes = tuple[tuple[str, Any], ...]
 """The values of some fields in a run."""
 
@@ -78,6 +81,7 @@ class Drafting:
         if PROFILE_OF_PRODUCTS not in self.profiles:
             raise ModelError(self._reason)
         self._memory = Memory(draws, class_name, self.draws, self.windows)
+        self._recent: dict[tuple[int, RunMode], RecordedByKind] = {}
 
     def _has(self, profile: str) -> bool:
         setting = RunMode(TRAIN, profile, "BF16")
@@ -115,9 +119,10 @@ class Drafting:
         null.
         """
         without = tuple((name, None) for name in self.nullable)
-        types = tuple(
+        types: tuple[tuple[str, tuple[Any, ...]], ...] = tuple(
             (name, _rotated(self.draws[0].changes[name])) for name in self.family.layer_types
         )
+        types += tuple((name, self._other_layers(name)) for name in self.family.index_lists)
         equal = [((name, SameAs(other)),) for name, other in self.family.equal.items()]
         null = [((name, None),) for name in self.family.nullable]
         turned = tuple(self.family.turned.items())
@@ -130,6 +135,12 @@ class Drafting:
             *(without + same for same in equal if without),
         )
         return [changes for changes in ways if changes and self._runs_with(changes)]
+
+    def _other_layers(self, name: str) -> tuple[int, ...]:
+        """Return the indices of the layers that a list does not have."""
+        draw = self.draws[0]
+        layers = max(draw.changes[count] for count in self.family.layer_counts)
+        return tuple(at for at in range(layers) if at not in draw.changes[name])
 
     @cached_property
     def is_checkpointable(self) -> bool:
@@ -192,17 +203,31 @@ class Drafting:
         sizes, (draw, *_) = self.draws[0].run, self.draws
         short = sizes["short"]
         edges: list[dict[str, int]] = [{"sequence": short, "past": short}, {"target": short}]
+        chunks = [evaluate(chunk, draw.fields) for chunk in self.family.chunks]
         for name in self.windows:
             window = draw.fields[name]
-            edges += [{"sequence": window + more, "past": window + more} for more in (-2, -1, 0, 1)]
-            edges += [{"sequence": 2 * window}]
-        if self.family.chunk:
-            chunk = self.family.chunk
-            edges += [{"sequence": 2 * chunk + 3}, {"sequence": 2 * chunk}, {"sequence": chunk}]
+            if window not in chunks:
+                below = [window + more for more in (-2, -1, 0, 1)]
+                edges += [{"sequence": size, "past": size} for size in below]
+                edges += [{"sequence": 2 * window}]
+        around: list[int] = []
+        for chunk in chunks:
+            around += [chunk - 1, chunk, chunk + 1, 2 * chunk, 2 * chunk + 1]
+        edges += [{"sequence": size, "past": size} for size in around]
         # A sequence of 1 has nothing to predict, and is not recorded.
         edges += [{"batch": 1}, {"past": 1}, {"batch": 1, "past": 1}]
+        if chunks:
+            alone = (short, *around)
+            edges += [{"batch": 1, "sequence": size, "past": size} for size in alone]
         edges += [{"target": 1}, {"batch": 1, "target": 1}]
         return edges
+
+    def _edges_with_images(self) -> list[dict[str, int]]:
+        """Return the edges of a run with images, which have no room in a short sequence."""
+        short = self.draws[0].run["short"]
+        edges = [{"images": 0}, {"images": 1}, {"images": 0, "sequence": short, "past": short}]
+        edges += [{"batch": 1}, {"images": 0, "batch": 1}, {"images": 1, "batch": 1}]
+        return [*edges, {"images": 0, "past": 1}, {"images": 0, "past": 1, "batch": 1}]
 
     # Runs
 
@@ -217,19 +242,27 @@ class Drafting:
         for setting in plain:
             counts[setting] = self._texts_of(setting, counts)
         for mode in dict.fromkeys(setting.mode for setting in plain):
-            of_mode = [setting for setting in plain if setting.mode == mode]
-            for edge in self._edges_of(mode):
-                is_different = self._is_different(edge, self._telling(of_mode), counts)
-                for setting in of_mode:
-                    at = setting._replace(edge=edge)
-                    counts[at] = self._texts_of(at, counts) if is_different else counts[setting]
+            self._count_at_edges([setting for setting in plain if setting.mode == mode], counts)
         return counts
 
-    def _edges_of(self, mode: str) -> Iterable[tuple[tuple[str, int], ...]]:
+    def _count_at_edges(self, settings: Sequence[RunMode], counts: Counts) -> None:
+        """Add the texts at each edge to those of settings of one mode."""
+        known: list[Edge] = [()]
+        for edge in self._edges_of(settings[0].mode):
+            alike = self._alike(edge, known, self._telling(settings), counts)
+            for setting in settings:
+                at = setting._replace(edge=edge)
+                if alike is None:
+                    counts[at] = self._texts_of(at, counts)
+                else:
+                    counts[at] = counts[setting._replace(edge=alike)]
+            known += [edge] if alike is None else []
+
+    def _edges_of(self, mode: str) -> Iterable[Edge]:
         """Return the edges of the sizes that a run of this mode has."""
         known = sizes_of(self.class_name, "prefill" if mode == CACHE else "tasks")
-        edges: dict[tuple[tuple[str, int], ...], None] = {}
-        for edge in self.edges():
+        edges: dict[Edge, None] = {}
+        for edge in self._edges_with_images() if self.family.image_tokens else self.edges():
             sizes = tuple((name, size) for name, size in edge.items() if name in known)
             if sizes:
                 edges[sizes] = None
@@ -238,28 +271,29 @@ class Drafting:
     def _telling(self, settings: Sequence[RunMode]) -> list[RunMode]:
         """Return the settings that show whether an edge matters.
 
-        They have every dropout or none, and each other way to run the draws.
+        They have every dropout or none, and each other way to run the draws; one has another dtype.
         """
         alike = {settings[0]._replace(changes=changes) for changes in self._ways}
-        return [setting for setting in settings if setting in alike]
+        others = [setting for setting in settings if setting.dtype != settings[0].dtype]
+        return [setting for setting in settings if setting in alike] + others[:1]
 
-    def _is_different(
-        self, edge: tuple[tuple[str, int], ...], settings: Iterable[RunMode], counts: Counts
-    ) -> bool:
-        """Whether operations at an edge differ from those that the usual texts predict."""
+    def _alike(
+        self, edge: Edge, known: Iterable[Edge], settings: Iterable[RunMode], counts: Counts
+    ) -> Edge | None:
+        """Return an edge that has the same operations, such as none; None if all have others."""
+        candidates = list(known)
         for setting in settings:
             try:
                 found = self._texts_of(setting._replace(edge=edge), counts, learns=False)
             except ModelError:
-                return True
-            if found != counts[setting]:
-                return True
-        return False
+                return None
+            candidates = [at for at in candidates if counts[setting._replace(edge=at)] == found]
+        return candidates[0] if candidates else None
 
     def _teaches(self, setting: RunMode) -> bool:
         """Whether numbers of a run can be expressed: none of its sizes may be taken for another."""
         sizes = self.draws[0].run
-        return all(size in (1, sizes["short"]) for _, size in setting.edge)
+        return all(size in (0, 1, sizes["short"]) for _, size in setting.edge)
 
     def _texts_of(self, setting: RunMode, counts: Counts, *, learns: bool = True) -> Found:
         """Run draws in a setting, and return the texts that occur.
@@ -278,7 +312,7 @@ class Drafting:
         learns = learns and self._teaches(setting)
         for draw in self.draws:
             try:
-                runs.append(recorded_run(self.subject, self.class_name, draw, setting))
+                runs.append(self._run(draw, setting))
             except ModelError:
                 raise
             except Exception as error:  # whatever the code raises
@@ -296,6 +330,15 @@ class Drafting:
         if setting.dtype != WIDE:
             return found
         return labelled(found, counts.get(setting._replace(dtype="BF16")))
+
+    def _run(self, draw: RunDraw, setting: RunMode) -> RecordedByKind:
+        """Run a draw, unless it ran lately: what shows that an edge matters is then read again."""
+        key = (self.draws.index(draw), setting)
+        if key not in self._recent:
+            if len(self._recent) == _MOST_RECENT:
+                del self._recent[next(iter(self._recent))]
+            self._recent[key] = recorded_run(self.subject, self.class_name, draw, setting)
+        return self._recent[key]
 
     # Conditions
 

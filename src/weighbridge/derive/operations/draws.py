@@ -20,21 +20,30 @@ from weighbridge.models import find as models
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from weighbridge.algebra.expr import Tree
     from weighbridge.blueprint.schema import Blueprint
     from weighbridge.derive.probing.subject import Subject
 
 _SHORT = {"batch": 5, "choices": 5, "short": 7}
+_SHORT_IN_PIECES = {"batch": 5, "pieces": 11, "short": 7}
+"""The same if code cuts a sequence: there are more ``pieces`` than code repeats by hand."""
 _WINDOWS = {"chunk": 13, "window": 19}
 _LONG = {"target": 29, "sequence": 41, "past": 53}
 """The least values, in ascending order: ``short`` is a sequence shorter than any chunk or window,
 and ``sequence`` is longer than either."""
-_SIZES = {"small": 2, "medium": 13, "large": 130}
-"""The least value of every other kind of size. Small ones are drawn first, to remain small."""
+_SHORT_WITH_IMAGES = {"batch": 7, "images": 11, "short": 19}
+"""The sizes themselves, which divide neither the square of a small grid, nor one more."""
+_MOST_TOKENS_OF_IMAGE = 16  # so that the images of a draw fit in a sequence that is not too long
+_MOST_IMAGES = 3  # in each sequence of a draw in which everything is random
+_SIZES = {"grid": 2, "small": 2, "medium": 13, "large": 130}
+"""The least value of every other kind of size. Small ones are drawn first, to remain small. A grid
+is no size itself, and may be equal to one; it remains so small that images fit in a sequence."""
+_GRID = "grid"
 _KINDS = {*_WINDOWS, *_SIZES}
 _LEAST_SEQUENCE = 2  # of which one token is predicted
+_MOST_PIECES = 4  # the most chunks of a random sequence
 _MOST_BATCHES = 11  # a sequence one longer or shorter is no multiple of a batch of at most this
 _CHOICES = 3  # a number is drawn from so many that are free,
 _PRIMES = 2  # and a prime number from so many
@@ -62,9 +71,15 @@ class Draws:
     """The draws of a family; ``fixed`` fields have a value that a class cannot run without."""
 
     def __init__(
-        self, subject: Subject, blueprint: Blueprint, fixed: Mapping[str, int] | None = None
+        self,
+        subject: Subject,
+        blueprint: Blueprint,
+        fixed: Mapping[str, int] | None = None,
+        image_tokens: str = "",
     ) -> None:
         self.subject, self.blueprint, self.fixed = subject, blueprint, fixed or {}
+        self.image_tokens = parse(image_tokens) if image_tokens else None
+        """The tokens of each image in a sequence; None if the class has no images in it."""
         self.usual = {knob.path: knob.value for knob in subject.knobs({})}
         self._facts = data.read_toml("facts/running.toml")
 
@@ -73,16 +88,31 @@ class Draws:
         """The fields that give each layer a type, with the types they may have."""
         fields = self.subject.fields(self.subject.config({}))
         stated: list[str] = self._facts["types"].get(self._family, [])
+        named = {name for name in fields if name.endswith(_LAYER_TYPES)} | {*self._named_types}
         return {
             name: sorted({*value, *stated})
             for name, value in fields.items()
-            if name.endswith(_LAYER_TYPES) and _is_list_of_texts(value)
+            if name in named and _is_list_of_texts(value)
         }
+
+    @property
+    def index_lists(self) -> list[str]:
+        """The fields that list the indices of the layers that have another type."""
+        lists: list[str] = self._facts["indices"].get(self._family, [])
+        return lists
 
     @cached_property
     def windows(self) -> list[str]:
         """The fields that are windows or chunks, at which operations change."""
         return [path for path, tree in self.rules.items() if tree[-1] in _WINDOWS]
+
+    @cached_property
+    def chunks(self) -> list[Tree]:
+        """The lengths of the pieces into which code cuts a sequence: fields, or a number."""
+        chunks: list[Tree] = [
+            ("name", path) for path, tree in self.rules.items() if tree == ("name", "chunk")
+        ]
+        return chunks + ([("value", self.chunk)] if self.chunk else [])
 
     @cached_property
     def equal(self) -> dict[str, str]:
@@ -138,7 +168,8 @@ class Draws:
         for path, value in self.usual.items():
             name = path.rpartition(".")[2]
             is_lacking = value is None and name.endswith(_TOKEN)
-            if not isinstance(value, int | None) or path in self.layer_counts or is_lacking:
+            is_list = path in self.index_lists or not isinstance(value, int | None)
+            if is_list or path in self.layer_counts or is_lacking:
                 continue
             is_shape = path in self.blueprint.sizes and name not in _NO_SHAPES
             by_name = self._rules_by_name
@@ -153,6 +184,12 @@ class Draws:
     def constants(self) -> dict[str, int]:
         """The fields that have one value in every draw, with it."""
         return {path: tree[1] for path, tree in self.rules.items() if tree[0] == "value"}
+
+    @property
+    def _named_types(self) -> list[str]:
+        """The lists of texts that decide which tensors exist, if the reference has their length."""
+        repeated = set(itertools.chain.from_iterable(map(names_in, self.blueprint.repeat.values())))
+        return [name for name in self.blueprint._raw.get("values", {}) if name in repeated]
 
     @property
     def loops(self) -> list[str]:
@@ -191,22 +228,48 @@ class Draws:
             ModelError: no config could be drawn.
         """
         numbers = _Numbers(dice)
-        shared = {name: numbers.prime(least) for name, least in _SHORT.items()}
-        over = max(shared.values())
-        windows = {kind: numbers.prime(max(least, over)) for kind, least in _WINDOWS.items()}
-        over = max(windows.values())
-        shared |= {name: numbers.prime(max(least, over)) for name, least in _LONG.items()}
+        shared, windows = self._lengths(numbers)
         layers = self._facts["layers"].get(self._family, self._facts["layers"][""])
         types = self._types(dice, layers)
         draws: list[RunDraw] = []
         for draw in self._draw(numbers, layers, types, shared, windows):
             is_clear = not any(self._hides_a_product(draw, other) for other in draws)
-            if is_clear and self._is_clear(draw):
+            has_room = self._tokens_of_image(draw) <= _MOST_TOKENS_OF_IMAGE
+            if is_clear and has_room and self._is_clear(draw):
                 numbers.keep()
                 draws.append(draw)
             if len(draws) == count:
                 break
         return draws
+
+    def _tokens_of_image(self, draw: RunDraw) -> int:
+        """Return the tokens of each image in a sequence; 0 if the class has none."""
+        if self.image_tokens is None:
+            return 0
+        tokens: int = evaluate(self.image_tokens, draw.names)
+        return tokens
+
+    def _lengths(self, numbers: _Numbers) -> tuple[dict[str, int], dict[str, int]]:
+        """Return the sizes of a run and the windows, as prime numbers.
+
+        If sequences are cut into chunks, a long one has a prime number of them, too.
+        """
+        if self.image_tokens:
+            shared = numbers.reserved(_SHORT_WITH_IMAGES)
+        else:
+            least_sizes = _SHORT_IN_PIECES if self.chunks else _SHORT
+            shared = {name: numbers.prime(least) for name, least in least_sizes.items()}
+        over = max(shared.values())
+        windows = {kind: numbers.prime(max(least, over)) for kind, least in _WINDOWS.items()}
+        over = max(windows.values())
+        if self.chunks:
+            whole = shared.pop("pieces") - 1
+            over = max(over, whole * (self.chunk or windows["chunk"]) + 1)
+            names = ("sequence", "past", "target", "choices")
+            return shared | {name: numbers.prime(over) for name in names}, windows
+        over = max(over, shared.get("images", 0) * _MOST_TOKENS_OF_IMAGE + 1)
+        shared |= {name: numbers.prime(max(least, over)) for name, least in _LONG.items()}
+        return shared, windows
 
     def _hides_a_product(self, draw: RunDraw, other: RunDraw) -> bool:
         """Whether the product of two sizes is the same in two draws, as if it were a constant."""
@@ -231,6 +294,11 @@ class Draws:
         if tree[0] == "//":
             return [self.constants.get(name) for name in names_in(tree[2])] == [1]
         return bool(tree[0] == "if")
+
+    @cached_property
+    def _grids(self) -> list[str]:
+        """The sizes that are multiples of a grid."""
+        return [path for path, tree in self.rules.items() if _GRID in names_in(tree)]
 
     @cached_property
     def _free(self) -> list[str]:
@@ -273,14 +341,27 @@ class Draws:
             run = {name: dice.randint(1, 2 * least) for name, least in sizes.items()}
             run["sequence"] = max(run["sequence"], _LEAST_SEQUENCE)
             windows = {kind: dice.randint(2, 2 * least) for kind, least in _WINDOWS.items()}
-            yield next(self._draw(numbers, layers, self._types(dice, layers), run, windows))
+            if self.chunk:
+                run["sequence"] = dice.randint(_LEAST_SEQUENCE, _MOST_PIECES * self.chunk)
+            draw = next(self._draw(numbers, layers, self._types(dice, layers), run, windows))
+            yield self._with_images(draw, dice) if self.image_tokens else draw
 
-    def _types(self, dice: random.Random, layers: int) -> dict[str, list[str]]:
-        """Return the types of layers: each occurs, if there are enough layers."""
-        drawn = {}
+    def _with_images(self, draw: RunDraw, dice: random.Random) -> RunDraw:
+        """Return a draw with some images, and as many more tokens in each sequence."""
+        images = dice.randint(0, _MOST_IMAGES)
+        draw = draw._replace(run={**draw.run, "images": images})
+        taken = images * self._tokens_of_image(draw)
+        lengths = {name: draw.run[name] + taken for name in ("sequence", "past")}
+        return draw._replace(run={**draw.run, **lengths})
+
+    def _types(self, dice: random.Random, layers: int) -> dict[str, list[Any]]:
+        """Return the types of layers, or the indices of some: each occurs, if there are enough."""
+        drawn: dict[str, list[Any]] = {}
         for name, types in self.layer_types.items():
             drawn[name] = [*types, *dice.choices(types, k=layers)][:layers]
             dice.shuffle(drawn[name])
+        for name in self.index_lists:
+            drawn[name] = sorted(dice.sample(range(layers), dice.randint(1, max(1, layers - 1))))
         return drawn
 
     def _draw(
@@ -295,7 +376,7 @@ class Draws:
         error: Exception = ModelError("no config could be drawn")
         refused = 0
         for _ in range(_MOST_TRIED):
-            numbers.begin()
+            numbers.begin(self._grids)
             changes: dict[str, Any] = dict(self._layers(layers))
             for path, tree in self.rules.items():
                 values = {**self.usual, **changes, **windows}
@@ -381,15 +462,22 @@ class _Numbers:
         self._dice, self.is_distinct = dice, is_distinct
         self._primes = set[int]()
         self._drawn: dict[int, str] = {}
+        self._grids: dict[str, int] = {}
         self._earlier: dict[str, set[int]] = {}
 
-    def begin(self) -> None:
-        """Begin a draw."""
+    def begin(self, grids: Iterable[str] = ()) -> None:
+        """Begin a draw, with a grid for each of these sizes; no number is its square, or beside."""
         self._drawn = {}
+        self._grids = {path: self._fresh_grid(path) for path in grids}
+        if self.is_distinct:
+            for path, grid in self._grids.items():
+                self._drawn |= {grid**2: f"{path} squared", grid**2 + 1: f"{path} squared, and one"}
 
     def keep(self) -> None:
         """Keep the numbers of the draw, so that the next draw has others."""
         for number, path in self._drawn.items():
+            self._earlier.setdefault(path, set()).add(number)
+        for path, number in self._grids.items():
             self._earlier.setdefault(path, set()).add(number)
 
     def prime(self, least: int) -> int:
@@ -398,6 +486,11 @@ class _Numbers:
         number = self._dice.choice(list(itertools.islice(primes, _PRIMES)))
         self._primes.add(number)
         return number
+
+    def reserved(self, sizes: Mapping[str, int]) -> dict[str, int]:
+        """Return sizes that are prime numbers, which will divide no other number."""
+        self._primes.update(sizes.values())
+        return dict(sizes)
 
     def _is_new_prime(self, number: int) -> bool:
         """Whether a number is a prime, new, and beside no multiple of a small one."""
@@ -414,6 +507,8 @@ class _Numbers:
             return left * right
         if tree[0] != "name":
             return evaluate(tree, {name: known[_beside(path, name)] for name in names_in(tree)})
+        if tree[1] == _GRID:
+            return self._grids[path]
         if tree[1] in _SIZES:
             return self._fresh(path, _SIZES[tree[1]])
         if tree[1] in _WINDOWS:
@@ -426,6 +521,11 @@ class _Numbers:
         if self.is_distinct:
             self._drawn[number] = path
         return number
+
+    def _fresh_grid(self, path: str) -> int:
+        earlier = self._earlier.get(path, ())
+        numbers = (number for number in itertools.count(_SIZES[_GRID]) if number not in earlier)
+        return self._dice.choice(list(itertools.islice(numbers, _CHOICES)))
 
     def _is_free(self, path: str, number: int) -> bool:
         is_used = number in self._drawn or number in self._earlier.get(path, ())

@@ -118,7 +118,7 @@ def _multiplied(constant: int, factors: Sequence[Tree]) -> Tree:
     return reduce(lambda left, right: ("*", left, right), ordered)
 
 
-_FIRST = ("batch", "choices", "sequence", "past", "target")
+_FIRST = ("batch", "choices", "images", "patches", "sequence", "past", "target")
 
 
 def _rank(tree: Tree) -> tuple[int, str]:

@@ -88,6 +88,10 @@ def _has_grouped_kernel(given: torch.Tensor, *_: Any) -> bool:
     return given.dtype == torch.bfloat16
 
 
+def _unchecked(*_: Any) -> None:
+    """Whether as many tokens stand for images as images have is checked on the CPU only."""
+
+
 def _no_warning(*_: Any) -> None:
     """It warns of padding tokens only, and would look at values by a list of indices."""
 
@@ -99,6 +103,7 @@ def _as_they_are(_: PreTrainedModel) -> None:
 _VALUELESS: list[_Replacement] = [
     (masking_utils, "find_packed_sequence_indices", _one_sequence),
     (moe, "_can_use_grouped_mm", _has_grouped_kernel),
+    (torch, "_check_tensor_all_with", _unchecked),
 ]
 
 

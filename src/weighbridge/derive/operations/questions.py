@@ -67,8 +67,7 @@ class RunQuestions:
                 either = ("if", is_null, ("name", other), ("name", name))
                 yield _dropped(either), _COST_OF_DROPOUT_OR_ANOTHER
         yield from self._of_layers(letters)
-        for name in sorted(edges):
-            yield (">", ("name", name), ("value", 1)), _COST_OF_ONE
+        yield from _of_edges(edges)
         length = "past" if kind in CACHED else "sequence"
         if length in edges:
             yield from self._of_windows(("name", length))
@@ -88,8 +87,9 @@ class RunQuestions:
                     yield ("and", ("!=", ("name", name), ("value", None)), tree), cost
                 else:
                     yield tree, cost
-        if self._draws.chunk:
-            yield from _at_window(length, ("value", self._draws.chunk))
+        for chunk in self._draws.chunks:
+            if chunk[0] == "value":
+                yield from _at_window(length, chunk)
 
     def _of_layers(self, letters: Iterable[str]) -> Iterator[Question]:
         known = dict.fromkeys(letters)
@@ -116,8 +116,22 @@ class RunQuestions:
         """Yield the conditions on these indices under which tensors exist."""
         for part in asked_by(self._draws.blueprint):
             used = set(names_in(part)) & set(self._draws.blueprint.repeat)
-            if used and used <= letters:
+            if used and used <= letters and not self._asks_a_lacking_list(part):
                 yield part
+
+    def _asks_a_lacking_list(self, part: Tree) -> bool:
+        """Whether a condition cannot be asked where a list is null, which it does not check."""
+        return part[0] in ("in", "not in") and part[2][1:] in [
+            (name,) for name in self._draws.index_lists
+        ]
+
+
+def _of_edges(edges: set[str]) -> Iterator[Question]:
+    """Yield the questions whether a size is more than 1, and whether there are images."""
+    for name in sorted(edges):
+        yield (">", ("name", name), ("value", 1)), _COST_OF_ONE
+    if "images" in edges:
+        yield (">", ("name", "images"), ("value", 0)), COST_OF_SETTING
 
 
 def cheapest(

@@ -33,6 +33,7 @@ LENGTHS = ("sequence", "target", "past")
 """The sizes of a run that are lengths."""
 _PADDED = 32  # memory-efficient attention keeps statistics for a multiple of so many positions
 _PARTS_OF_A_HEAD = (2, 4, 8)
+_ONCE: Tree = ("value", 1)
 _MOST_REPEATS = 6  # an operation that occurs more often is in a loop
 
 
@@ -41,13 +42,13 @@ class Phrase(NamedTuple):
 
     dtype: str
     dims: tuple[Tree, ...]
-    times: Tree = ("value", 1)
+    times: Tree = _ONCE
 
     @property
     def text(self) -> str:
         """The text of a file: how often, the dtype, and the dims."""
         words = [self.dtype, *map(dim, self.dims)]
-        if self.times != ("value", 1):
+        if self.times != _ONCE:
             words.insert(0, f"{dim(self.times)} x")
         return " ".join(filter(None, words))
 
@@ -71,6 +72,13 @@ class Memory:
         self.known: dict[tuple[str, str], list[tuple[Tree, ...]]] = {}
         """The dims that occurred at a path of a kind."""
         self.dims_of_text: dict[str, tuple[Tree, ...]] = {}
+        self.looped: dict[tuple[str, str], list[Phrase]] = {}
+        """The texts that are in loops over the pieces of a sequence, at a path of a kind."""
+
+    def pieces(self, mode: str) -> list[Tree]:
+        """Return the numbers of pieces into which a sequence is cut."""
+        length: Tree = ("name", "past" if mode == CACHE else "sequence")
+        return [pieces_of(length, chunk) for chunk in self._family.chunks]
 
     @property
     def counts(self) -> list[Tree]:
@@ -154,7 +162,7 @@ class Reading:
                 by_path.setdefault(same[0].path, []).append(text)
             for path, texts in by_path.items():
                 template, indices = self._memory.template(kind, path)
-                for text in self._with_loops(texts):
+                for text in self._with_loops((kind, template), texts):
                     self._memory.dims_of_text[text.text] = text.dims
                     self._memory.dims_of_text[_as_compute(text.text)] = text.dims
                     found[f"{kind} {template}", text.text, indices] += 1
@@ -190,18 +198,43 @@ class Reading:
         known.append(dims)
         return Phrase(dtype, dims)
 
-    def _with_loops(self, texts: Sequence[Phrase]) -> Iterator[Phrase]:
+    def _with_loops(self, place: tuple[str, str], texts: Sequence[Phrase]) -> Iterator[Phrase]:
         """Yield texts; one that occurs often is in a loop, and has its rounds as a factor."""
-        for text, count in Counter(texts).items():
+        counted = Counter(texts)
+        looped = self._memory.looped.setdefault(place, [])
+        for text in looped:
+            rounds, once = evaluate(text.times, self._names[0]), text._replace(times=_ONCE)
+            if rounds <= counted[once]:
+                counted[once] -= rounds
+                yield text
+        for text, count in (+counted).items():
             rest = count
             for name in self._memory.loops:  # of shared layers, each of which may do it twice
                 loops, rest = divmod(rest, self._names[0][name])
                 yield from [text._replace(times=("name", name))] * loops
             if rest <= _MOST_REPEATS:
                 yield from [text] * rest
+            elif pieces := self._in_pieces(rest):
+                loops = [text._replace(times=times) for times in pieces]
+                looped += loops
+                yield from loops
             else:
                 times = self._rounds.expressed((rest,) * len(self._runs))
                 yield text._replace(times=times)
+
+    def _in_pieces(self, count: int) -> list[Tree]:
+        """Return the loops over the pieces of a sequence in which a text occurs so often.
+
+        The first or last round may lack it: with 11 pieces, 21 times are 11 and 10.
+        """
+        for tree in self._memory.pieces(self._setting.mode):
+            pieces = evaluate(tree, self._names[0])
+            loops = -(-count // pieces)
+            lacking = loops * pieces - count
+            if self._learns and lacking <= loops:
+                fewer: Tree = ("-", tree, ("value", 1))
+                return [fewer] * lacking + [tree] * (loops - lacking)
+        return []
 
 
 def labelled(found: Found, twin: Found | None) -> Found:
@@ -239,15 +272,16 @@ def _factors(
 
 def _of_length(length: Tree, draws: Draws, windows: Iterable[str]) -> list[Tree]:
     """Return the sizes that follow from the length of a sequence."""
-    padded = ("ceil", ("/", length, ("value", _PADDED)))
-    atoms: list[Tree] = [("*", ("value", _PADDED), padded)]
-    atoms += [(sign, length, ("value", 1)) for sign in "-+"]
-    for name in windows:
-        atoms += _around_window(length, ("name", name), is_chunk="chunk" in name)
-    if draws.chunk:
-        atoms.append(("ceil", ("/", length, ("value", draws.chunk))))
+    atoms: list[Tree] = [(sign, length, ("value", 1)) for sign in "-+"]
+    plain = (name for name in windows if ("name", name) not in draws.chunks)
+    atoms += [("-", ("name", name), ("value", 1)) for name in plain]
+    for chunk in draws.chunks:
+        atoms += [chunk] if chunk[0] == "value" else []
+        pieces = pieces_of(length, chunk)
+        atoms += [("+", chunk, ("value", 1)), pieces, ("+", pieces, ("value", 1))]
+    padded: Tree = ("*", ("value", _PADDED), pieces_of(length, ("value", _PADDED)))
     kernels = [("name", name) for name in draws.rules if "conv" in name]
-    return atoms + [("+", length, ("-", kernel, ("value", 1))) for kernel in kernels]
+    return [*atoms, padded] + [("+", length, ("-", kernel, ("value", 1))) for kernel in kernels]
 
 
 def _of_heads(names: Iterable[str]) -> list[Tree]:
@@ -258,11 +292,9 @@ def _of_heads(names: Iterable[str]) -> list[Tree]:
     return heads + [("//", head, ("value", part)) for head in heads for part in _PARTS_OF_A_HEAD]
 
 
-def _around_window(length: Tree, window: Tree, *, is_chunk: bool) -> list[Tree]:
-    if not is_chunk:
-        return [("-", window, ("value", 1))]
-    chunks: Tree = ("ceil", ("/", length, window))
-    return [("+", window, ("value", 1)), chunks, ("+", chunks, ("value", 1))]
+def pieces_of(length: Tree, chunk: Tree) -> Tree:
+    """Return the number of pieces into which code cuts a sequence."""
+    return ("ceil", ("/", length, chunk))
 
 
 def _as_compute(text: str) -> str:

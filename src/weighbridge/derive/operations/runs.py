@@ -177,7 +177,7 @@ def _token(given: Mapping[str, torch.Tensor], outputs: Any) -> dict[str, Any]:
     """Return the inputs of one more token."""
     encoded = getattr(outputs, "encoder_last_hidden_state", None)
     if encoded is None:
-        return {"input_ids": given["input_ids"][:, :1]}
+        return {"input_ids": given["input_ids"][:, -1:]}
     token = given["decoder_input_ids"][:, :1]
     return {"decoder_input_ids": token, "encoder_outputs": (encoded,)}
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import torch
 
 from weighbridge import data
-from weighbridge.algebra.expr import evaluate, parse
+from weighbridge.algebra.expr import evaluate, names_in, parse
 from weighbridge.blueprint.operations import RUN_NAMES
 from weighbridge.errors import ModelError
 
@@ -52,6 +52,8 @@ class Workload(NamedTuple):
     training: bool = True
     past: int = 0
     target: int = 0
+    images: int = 0
+    patches: int = 0
     device: str = "cpu"
 
     @property
@@ -113,16 +115,47 @@ def inputs(
         {'input_ids': (4, 2, 8), 'labels': (4,)}
     """
     names, dice = {**fields, **workload.names}, torch.Generator().manual_seed(seed)
+    of_images = images_in(workload.class_name)
     tensors = {}
     for name, text in _of_task(part, workload.class_name).items():
         dims, _, bound = text.partition("<")
         shape = [evaluate(parse(dim), names) for dim in dims.split()]
+        if of_images and 0 in shape:
+            continue  # of images, in a run without any
         if bound:
             tensor = torch.randint(0, evaluate(parse(bound), names), shape, generator=dice)
         else:
             tensor = torch.rand(shape, generator=dice).to(DTYPES[workload.dtype])
+        if of_images and name == "input_ids":
+            _place_images(tensor, of_images, names)
         tensors[name] = tensor.to(device)
     return tensors
+
+
+def _place_images(
+    ids: torch.Tensor, of_images: Mapping[str, str], names: Mapping[str, Any]
+) -> None:
+    """Let the first tokens of each sequence stand for its images, and no others.
+
+    Raises:
+        ModelError: the sequence is too short for its images.
+    """
+    token, tokens = (evaluate(parse(of_images[key]), names) for key in ("token", "tokens"))
+    taken = names["images"] * tokens
+    if taken > ids.shape[1]:
+        raise ModelError(f"{taken} tokens of images do not fit in a sequence of {ids.shape[1]}")
+    ids[ids == token] = token - 1
+    ids[:, :taken] = token
+
+
+def images_in(class_name: str) -> dict[str, str]:
+    """Return the token that stands for images, and how many do for each, as expressions.
+
+    Example:
+        >>> images_in("LlavaForConditionalGeneration")["token"], images_in("BertModel")
+        ('image_token_index', {})
+    """
+    return _of_task("images", class_name)
 
 
 def sizes_of(class_name: str, part: str = "tasks") -> list[str]:
@@ -132,10 +165,11 @@ def sizes_of(class_name: str, part: str = "tasks") -> list[str]:
         >>> sizes_of("BertModel"), sizes_of("BertForMultipleChoice")
         (['batch', 'sequence'], ['batch', 'choices', 'sequence'])
     """
-    words: list[str] = []
+    names: list[str] = []
     for text in _of_task(part, class_name).values():
-        words += text.split()
-    return [word for word in dict.fromkeys(words) if word in RUN_NAMES]
+        for word in text.replace("<", " ").split():
+            names += names_in(parse(word))
+    return [name for name in dict.fromkeys(names) if name in RUN_NAMES]
 
 
 def fixed_fields(class_name: str) -> dict[str, Any]:
