@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 import torch
-from own_models import encoder, frozen, gpt, llama, moe, plain, vision
+from own_models import encoder, factories, frozen, gpt, llama, moe, plain, vision
 from torch import nn
 
 import weighbridge
@@ -106,6 +106,22 @@ def of_sparse(changes: Changes) -> frozen.SparseConfig:
     return frozen.SparseConfig(
         **{**given, "experts": frozen.Experts(**{"hidden": 24, **given.get("experts", {})})}
     )
+
+
+def named(changes: Changes) -> Changes:
+    """Return arguments with tuples for lists, and the members of the enumeration."""
+    arguments = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in changes.items()
+    }
+    if "norm" in arguments:
+        arguments["norm"] = factories.Norm[arguments["norm"]]
+    return arguments
+
+
+def stack(changes: Changes) -> nn.Module:
+    given = nested({"block.width": 16, **changes}, "block")
+    block = factories.Block(**named(given.pop("block")))
+    return factories.Stack(block, **given, norm_class=nn.BatchNorm1d)
 
 
 OWN = {
@@ -215,6 +231,51 @@ OWN = {
             multiple_of=[1, 32],
             ffn_dim_multiplier=[1.3, 0.5, 2],
         ),
+    ),
+    "factory that passes keywords on": Own(
+        "own_models.factories:small_tower",
+        None,
+        lambda changes: factories.small_tower(**named(changes)),
+        lambda dice: some(
+            dice,
+            width=[8, 20],
+            pool=["mean"],
+            classes=[1, 7],
+            hidden=[5, 24],
+            heads=[1, 2],
+            head_size=[8, 16, 3],
+            norm=["RMS", "NONE"],
+        ),
+    ),
+    "base class that gets keywords": Own(
+        "own_models.factories:WideTower",
+        None,
+        lambda changes: factories.WideTower(**named({"depths": [2, 1], **changes})),
+        lambda dice: some(
+            dice, depths=[[1, 1], [3, 1], [1, 2, 1]], heads=[1, 3], head_size=[32, 5], hidden=[4]
+        ),
+        {"depths": [2, 1]},
+    ),
+    "a module as argument": Own(
+        "own_models.factories:Stack",
+        None,
+        stack,
+        lambda dice: some(
+            dice,
+            number=[1, 5],
+            **{"block.width": [8, 24], "block.heads": [1, 3], "block.norm": ["RMS", "NONE"]},
+        ),
+        {
+            "block": "own_models.factories:Block",
+            "block.width": 16,
+            "norm_class": "torch.nn:BatchNorm1d",
+        },
+    ),
+    "tensors that move": Own(
+        "own_models.factories:Rotated",
+        None,
+        lambda changes: factories.Rotated(**changes),
+        lambda dice: some(dice, width=[1, 30], features=[2, 9]),
     ),
     "named tuple, types by name": Own(
         "own_models.plain:Picky",
@@ -380,6 +441,14 @@ REFUSED = {
     "no such class": (
         ("own_models.gpt:Blok", None),
         "own_models.gpt has no attribute Blok. Did you mean Block?",
+    ),
+    "a factory of something else": (
+        ("own_models.factories:no_tower", None),
+        "own_models.factories:no_tower: does not return a torch.nn.Module (found = 'list')",
+    ),
+    "a module is missing": (
+        ("own_models.factories:Stack", None),
+        "Give a module by its address, --set block=package.module:Class",
     ),
     "no torch module": (("own_models.gpt:GPTConfig", None), "is not a torch.nn.Module class"),
     "no config": (

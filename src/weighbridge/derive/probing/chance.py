@@ -25,6 +25,8 @@ FREE_CHANCE = 0.8  # of any integer near the default rather than a value that wa
 SMALLEST_FREE = 4  # the smallest integer that is drawn freely; no size is smaller
 SHUFFLE_CHANCE = 0.3  # of shuffling a list of integers
 ITEMS_CHANCE = 0.4  # of drawing other texts for lists
+EQUAL_CHANCE = 0.5  # of making fields equal to what the code compares them with
+MOST_EQUAL = 2  # fields of one config that are made equal so
 
 
 def sample(exploration: Exploration) -> Probe | None:
@@ -63,6 +65,8 @@ def draw_changes(exploration: Exploration, chance: float) -> Changes:
         if random.random() < odds:
             changes[path] = _drawn_value(exploration, turn)
     changes = _with_other_items(exploration, changes)
+    if exploration.subject.is_explored_for_equals:
+        changes |= _equals(exploration, changes, kept)
     for path in findings.pinned.keys() - exploration.start.keys():
         changes.pop(path, None)
     return changes
@@ -97,6 +101,27 @@ def _drawn_value(exploration: Exploration, turn: Turn) -> Any:
     if is_of_integers and random.random() < SHUFFLE_CHANCE:
         return random.sample(value, len(value))
     return value
+
+
+def _equals(exploration: Exploration, changes: Changes, kept: set[str]) -> Changes:
+    """Return a few fields with the values that the code compares them with.
+
+    Two conditions that hold by chance hardly ever hold together: ``kdim == dim and vdim != dim``.
+    """
+    random = exploration.random
+    compared = [(path, other) for path, other in exploration.compared_with() if path not in kept]
+    if not compared or random.random() > EQUAL_CHANCE:
+        return {}
+    equals: Changes = {}
+    number = random.randint(1, min(MOST_EQUAL, len(compared)))
+    for path, other in random.sample(compared, number):
+        value = other
+        if isinstance(other, str):
+            knob = exploration.knobs[other]
+            value = {**changes, **equals}.get(other, exploration.value_in_base(knob))
+        if type(value) is int:
+            equals[path] = value
+    return equals
 
 
 def _with_other_items(exploration: Exploration, changes: Changes) -> Changes:

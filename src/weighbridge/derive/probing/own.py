@@ -29,8 +29,11 @@ from weighbridge.derive.probing.own_configs import (
     annotated_config,
     arguments_of,
     form_of,
+    made_parts,
+    part_of,
 )
-from weighbridge.derive.probing.own_declarations import GATHERED
+from weighbridge.derive.probing.own_declarations import hints_of
+from weighbridge.derive.probing.own_keywords import GATHERED
 from weighbridge.derive.probing.stand_ins import standing_in
 from weighbridge.derive.probing.subject import Knob
 from weighbridge.derive.probing.symbolic import SymbolicTrace, lift, tracing
@@ -49,7 +52,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
 # Names of fields that are never turned: such a flag may start a download.
-_NEVER_TURNED = re.compile(r"pretrained|download")
+_NEVER_TURNED = re.compile(r"pretrained|download|^weights$")
 _LONGEST_REASON = 300  # characters of the exception's text
 # Fields that select an implementation of attention.
 _ATTENTION = ("attn_implementation", "attention_implementation", "attention")
@@ -65,6 +68,8 @@ _NOT_USER_CODE = (
     importlib.__path__[0],
 )
 _EMPTY = inspect.Parameter.empty
+# Annotations of parameters that a class or a function is passed to, and no module.
+_WANTS_CLASS = re.compile(r"\b(Callable|Type|type)\b")
 
 
 class GivenConfig(NamedTuple):
@@ -76,6 +81,10 @@ class GivenConfig(NamedTuple):
 
 class OwnSubject:
     """A user's torch module, given as ``package.module:Class``, and its config.
+
+    Instead of a class it may be a function that returns a module: ``package.module:resnet50``. A
+    parameter that is a module itself is given likewise, and its arguments under its name:
+    ``{"encoder": "package.module:Encoder", "encoder.depth": 2}``.
 
     The config is given likewise: a dataclass, a pydantic model, a plain class, or an object or dict
     that holds the defaults. By default it is the annotation of the constructor's only parameter; if
@@ -111,16 +120,19 @@ class OwnSubject:
         self.family = family_of(module, family)
         self._address, self._config_address = module, config
         self._given = dict(fields or {})
-        kind = _torch_class(module)
+        kind = _maker(module)
         self.base_class: str = kind.__name__
-        self._class: dict[str, type[nn.Module]] = {self.base_class: kind}
+        self._class: dict[str, Callable[..., nn.Module]] = {self.base_class: kind}
         named_config = annotated_config(kind) if config is None else _at_address(config)
         self._packages = _packages(module.partition(":")[0], kind, named_config)
         self._has_config = named_config is not None
         self._form = self._form_of(named_config)
+        self._parts: dict[str, str] = {}
+        """The addresses of the modules that parameters are given, by dotted name."""
+        self._add_parts(self._form)
         self._parameter: dict[str, str | None] = {}
         self._check_given()
-        self._first = self._checked(self.base_class)
+        self._first = self._first_built()
         with self._remembering_code():
             for form in [self._form, *[form for _, form in self._form.places()]]:
                 _ = form.carries  # computed here and cached: it needs code that remembers
@@ -135,6 +147,8 @@ class OwnSubject:
             words += ["--config", self._config_address]
         if self.family != family_of(self._address, None):
             words += ["--family", self.family]
+        for name, address in self._parts.items():
+            words.append(f"--set {name}={address}")
         return " ".join(words)
 
     @property
@@ -149,7 +163,7 @@ class OwnSubject:
         if isinstance(self._form, Objects):
             kind = self._form.kind
             config_address = f"{kind.__module__}:{kind.__qualname__}"
-        return ", ".join(filter(None, [self._address, config_address]))
+        return ", ".join(filter(None, [self._address, config_address, *self._parts.values()]))
 
     @property
     def config_name(self) -> str:
@@ -170,6 +184,11 @@ class OwnSubject:
     def required(self) -> list[str]:
         """Empty: no condition is known beside those that the code asks."""
         return []
+
+    @property
+    def is_explored_for_equals(self) -> bool:
+        """True: the code of strangers asks anything."""
+        return True
 
     @property
     def taken(self) -> dict[str, Any]:
@@ -402,25 +421,45 @@ class OwnSubject:
             try:
                 parameter = self._parameter[class_name]
                 if parameter is None:
-                    return kind(**config)
+                    return kind(**made_parts(config))
                 return kind(**{parameter: config}) if parameter else kind(config)
             except SystemExit as error:
                 raise RuntimeError(f"it exited Python: {error}") from None
 
-    def _class_named(self, class_name: str) -> type[nn.Module]:
+    def _class_named(self, class_name: str) -> Callable[..., nn.Module]:
         address = f"{self._address.partition(':')[0]}:{class_name}"
         if class_name not in self._class:
-            self._class[class_name] = _torch_class(address)
+            self._class[class_name] = _maker(address)
         kind = self._class[class_name]
         if class_name not in self._parameter:
             parameter = _parameter_for(kind, self._form, address) if self._has_config else None
             self._parameter[class_name] = parameter
         return kind
 
+    def _first_built(self) -> nn.Module:
+        """Return the base class built on its default config.
+
+        Lists that were given become tuples if the code refuses lists: JSON has no tuples.
+        """
+        try:
+            return self._checked(self.base_class)
+        except ModelError:
+            lists = {name for name, value in self._given.items() if isinstance(value, list)}
+            if not lists:
+                raise
+            before = set(self._form.tuples)
+            self._form.tuples |= lists
+            try:
+                return self._checked(self.base_class)
+            except ModelError:
+                self._form.tuples = before
+        return self._checked(self.base_class)
+
     def _checked(self, class_name: str) -> nn.Module:
         """Return a class built on its default config.
 
         Raises:
+            UsageError: a factory returned something else than a module.
             ModelError: building raised, or the module holds no parameters.
         """
         where = self._address if class_name == self.base_class else class_name
@@ -437,6 +476,14 @@ class OwnSubject:
             raise ModelError(
                 f"building it raised {_reason(error)}", where=where, hint=hint
             ) from None
+        if not isinstance(built, nn.Module):
+            hint = "name a subclass of torch.nn.Module, or a function that returns a module"
+            raise UsageError(
+                "does not return a torch.nn.Module",
+                where=where,
+                values={"found": type(built).__name__},
+                hint=hint,
+            )
         if not any(True for _ in built.parameters()):
             raise ModelError(
                 "holds no parameters", where=where, hint="name the class that holds them"
@@ -447,13 +494,42 @@ class OwnSubject:
 
     def _form_of(self, config: Any) -> Form:
         if not self._has_config:
-            return arguments_of(self._class[self.base_class], self._is_own_object)
+            kind = self._class[self.base_class]
+            return arguments_of(kind, self._is_own_object, self._given)
         form = form_of(config, self._is_own_object)
         if form is None or (isinstance(config, type) and issubclass(config, nn.Module)):
             hint = "give a dataclass, a pydantic model, a class with attributes, or a dict"
             where = self._config_address or self._address
             raise UsageError("is not a config", where=where, values={"found": config}, hint=hint)
         return form
+
+    def _add_parts(self, form: Form, above: str = "") -> None:
+        """Add the modules that parameters are given as addresses, with their own arguments.
+
+        A parameter that wants a class rather than a module gets the class itself.
+        """
+        for name, setting in list(form.settings.items()):
+            address = self._given.get(above + name)
+            if not isinstance(address, str) or not _is_address(address) or name in form.stated:
+                continue
+            function = _at_address(address)
+            del self._given[above + name]
+            self._packages = tuple(
+                sorted({*self._packages, *_packages(function.__module__, function, None)})
+            )
+            prefix = f"{above}{name}."
+            given = {
+                path.removeprefix(prefix): value
+                for path, value in self._given.items()
+                if path.startswith(prefix)
+            }
+            if not given and _WANTS_CLASS.search(setting.annotation):
+                form.settings[name] = setting._replace(default=function)
+                continue
+            part = part_of(function, self._is_own_object, given)
+            form.with_part(name, part)
+            self._parts[above + name] = address
+            self._add_parts(part, prefix)
 
     def _check_given(self) -> None:
         """Check that the given fields exist, and that all fields without a default are given.
@@ -483,12 +559,23 @@ class OwnSubject:
         where = self._config_address or self._address
         needed = f"{self._form.name} has no default for {', '.join(missing)}"
         hint = "give " + " ".join(f"--set {name}=…" for name in missing)
-        if _NAMES_OF_CONFIGS.issuperset(missing):
+        if modules := [name for name in missing if self._takes_module(name)]:
+            name = modules[0]
+            hint = (
+                f"give a module by its address, --set {name}=package.module:Class, "
+                f"and its arguments as --set {name}.NAME=…"
+            )
+        elif _NAMES_OF_CONFIGS.issuperset(missing):
             module, _ = split(self._address)
             hint = f"name its config with --config {module}:NAME, a class, an object or a dict"
         elif not self._has_config:
             hint += ", or name its config with --config"
         return UsageError(needed, where=where, hint=hint)
+
+    def _takes_module(self, name: str) -> bool:
+        """Whether a parameter without a default is annotated as a module."""
+        hint = hints_of(self._class[self.base_class]).get(name)
+        return isinstance(hint, type) and issubclass(hint, nn.Module)
 
     def _is_own(self, kind: type) -> bool:
         return f"{kind.__module__}.".startswith(self._packages)
@@ -532,18 +619,27 @@ def _at_address(address: str) -> Any:
     return member
 
 
-def _torch_class(address: str) -> type[nn.Module]:
+def _maker(address: str) -> Callable[..., nn.Module]:
+    """Return the class of a module, or the function that returns one."""
     kind = _at_address(address)
-    if not isinstance(kind, type) or not issubclass(kind, nn.Module):
-        module = sys.modules[address.partition(":")[0]]
-        known = [name for name in _classes_in(module) if _is_torch_class(getattr(module, name))]
-        hint = "name a subclass of torch.nn.Module"
-        if known:
-            hint += f": {', '.join(known[:_MOST_CLASSES_LISTED])}"
-        raise UsageError(
-            "is not a torch.nn.Module class", where=address, values={"found": kind}, hint=hint
-        )
-    return kind
+    if inspect.isfunction(kind) or (isinstance(kind, type) and issubclass(kind, nn.Module)):
+        return kind
+    module = sys.modules[address.partition(":")[0]]
+    known = [name for name in _classes_in(module) if _is_torch_class(getattr(module, name))]
+    hint = "name a subclass of torch.nn.Module, or a function that returns a module"
+    if known:
+        hint += f": {', '.join(known[:_MOST_CLASSES_LISTED])}"
+    raise UsageError(
+        "is not a torch.nn.Module class", where=address, values={"found": kind}, hint=hint
+    )
+
+
+def _is_address(value: str) -> bool:
+    try:
+        split(value)
+    except UsageError:
+        return False
+    return True
 
 
 def _classes_in(module: Any) -> list[str]:
@@ -578,7 +674,7 @@ def _reason(error: BaseException) -> str:
     return reason
 
 
-def _packages(module: str, kind: type, config: Any) -> tuple[str, ...]:
+def _packages(module: str, kind: Any, config: Any) -> tuple[str, ...]:
     """Return the prefixes of the user's own modules; never all of torch or of this package."""
     at_home = config if isinstance(config, type) else type(config)
     named = {module, kind.__module__, at_home.__module__} - {"builtins"}
@@ -589,7 +685,7 @@ def _packages(module: str, kind: type, config: Any) -> tuple[str, ...]:
     return tuple(sorted(f"{name}." for name in own))
 
 
-def _parameter_for(kind: type, form: Form, where: str) -> str | None:
+def _parameter_for(kind: Callable[..., Any], form: Form, where: str) -> str | None:
     """Return the parameter for the config: ``""`` by position, None if each field has its own.
 
     Raises:
@@ -644,12 +740,33 @@ def _quiet() -> Iterator[None]:
 
 
 class _Readable(TorchFunctionMode):
-    """Creates linspace tensors on the CPU: code reads their values; the meta device has none."""
+    """Creates linspace tensors on the CPU: code reads their values; the meta device has none.
+
+    Tensors on the meta device stay there when code moves them to another device.
+    """
 
     def __torch_function__(
         self, function: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         kwargs = dict(kwargs or {})
-        if getattr(function, "__name__", "") == "linspace":
+        name = getattr(function, "__name__", "")
+        if name == "linspace":
             kwargs.setdefault("device", "cpu")
+        elif name in _MOVES and args and getattr(args[0], "is_meta", False):
+            args, kwargs = _unmoved(name, args, kwargs)
+            if not args[1:] and not kwargs:
+                return args[0]
         return function(*args, **kwargs)
+
+
+_MOVES = frozenset(("to", "cpu", "cuda"))
+
+
+def _unmoved(
+    name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the arguments of a call that moves a tensor, without the device."""
+    if name != "to":
+        return args[:1], {}
+    kept = [argument for argument in args[1:] if not isinstance(argument, str | torch.device)]
+    return (args[0], *kept), {key: value for key, value in kwargs.items() if key != "device"}

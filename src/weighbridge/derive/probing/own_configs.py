@@ -9,23 +9,36 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import enum
 import inspect
 import re
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from torch import nn
+
 from weighbridge.derive.probing.own_declarations import (
-    GATHERED,
     MISSING,
     annotation_text,
     annotations_in,
     default_of,
+    enumeration_of,
     hints_of,
     is_declared,
     keys_of,
-    parameters_of,
 )
-from weighbridge.derive.probing.symbolic import Symbolic, lift, plain_value
+from weighbridge.derive.probing.own_keywords import (
+    GATHERED,
+    accepted_parameters,
+    gathers_keywords,
+)
+from weighbridge.derive.probing.symbolic import (
+    Symbolic,
+    lift,
+    note_question,
+    plain_value,
+    tree_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -36,11 +49,15 @@ _SCALARS = (type(None), bool, int, float, str)
 
 
 class Setting(NamedTuple):
-    """A value that a config accepts: its default, or `MISSING`, or the config inside it."""
+    """A value that a config accepts: its default, or `MISSING`, or the config inside it.
+
+    Members of an enumeration are fields by their names.
+    """
 
     default: Any
     annotation: str = ""
     below: Form | None = None
+    enumeration: type[enum.Enum] | None = None
 
 
 class Form:
@@ -60,6 +77,8 @@ class Form:
         self.settings = {
             known: setting for known, setting in settings.items() if _can_be_named(known)
         }
+        self.tuples: set[str] = set()
+        """The names whose lists become tuples, beside those with a tuple as default."""
 
     def make(self, values: Mapping[str, Any]) -> Any:
         """Return a config with these values, by dotted name, and defaults elsewhere.
@@ -83,6 +102,8 @@ class Form:
         return self._build(values_here)
 
     def _is_tuple(self, name: str) -> bool:
+        if name in self.tuples:
+            return True
         return name in self.settings and isinstance(self.settings[name].default, tuple)
 
     def _build(self, values: dict[str, Any]) -> Any:
@@ -91,7 +112,25 @@ class Form:
             for name, setting in self.settings.items()
             if setting.default is not MISSING
         }
-        return {**{name: _unshared(value) for name, value in defaults.items()}, **values}
+        built = {**{name: _unshared(value) for name, value in defaults.items()}, **values}
+        return self._with_members(built)
+
+    def _with_members(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Return values with the members of enumerations that they name.
+
+        A member remembers no field, so the question which one it is counts as asked here.
+        """
+        with_members = dict(values)
+        for name, value in values.items():
+            enumeration = self.settings.get(name, _NO_SETTING).enumeration
+            text = plain_value(value)
+            if enumeration is None or not isinstance(text, str):
+                continue
+            if isinstance(value, Symbolic):
+                for member in enumeration:
+                    note_question(("==", tree_of(value), ("value", member.name)))
+            with_members[name] = enumeration[text]
+        return with_members
 
     def held(self, config: Any) -> dict[str, Any]:
         """Return what a config holds by name: the given values and the computed ones."""
@@ -118,6 +157,11 @@ class Form:
             elif setting.default is not MISSING and _is_data(setting.default):
                 stated[name] = plain_value(setting.default)
         return stated
+
+    def with_part(self, name: str, part: Form) -> None:
+        """Let another form make the value of a parameter."""
+        self.settings[name] = Setting(MISSING, "", part)
+        self.__dict__.pop("stated", None)
 
     def required(self, above: str = "") -> Iterator[str]:
         """Yield the dotted name of each value without a default."""
@@ -215,6 +259,54 @@ def _remembers(traced: Any, value: Any) -> bool:
     return isinstance(traced, Symbolic) and plain_value(traced) == plain_value(value)
 
 
+class Call:
+    """A part that a constructor takes: what makes it, with which arguments.
+
+    It is made when the module is, so that its tensors are the module's own.
+    """
+
+    def __init__(self, function: Callable[..., Any], arguments: dict[str, Any]) -> None:
+        self.function, self.arguments = function, arguments
+
+    def __call__(self) -> Any:
+        """Make the part."""
+        return self.function(**made_parts(self.arguments))
+
+
+def made_parts(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a constructor, with its parts made.
+
+    Example:
+        >>> made_parts({"width": 8, "inner": Call(dict, {"depth": 2})})
+        {'width': 8, 'inner': {'depth': 2}}
+    """
+    return {
+        name: value() if isinstance(value, Call) else value for name, value in arguments.items()
+    }
+
+
+class Calls(Form):
+    """The arguments of a part that a constructor takes, such as a layer or a backbone."""
+
+    def __init__(
+        self, function: Callable[..., Any], settings: dict[str, Setting], name: str
+    ) -> None:
+        self.function = function
+        super().__init__(name, settings)
+
+    def _build(self, values: dict[str, Any]) -> Any:
+        return Call(self.function, super()._build(values))
+
+    def held(self, config: Any) -> dict[str, Any]:
+        """Return the arguments of a part by name."""
+        return dict(config.arguments)
+
+    def put(self, config: Any, values: dict[str, Any]) -> Any:
+        """Return the part with these arguments in place of its own."""
+        config.arguments.update(values)
+        return config
+
+
 class Items(Form):
     """A dict as a config: it accepts the keys that it holds."""
 
@@ -258,7 +350,7 @@ class Objects(Form):
         self, kind: type, example: Any = None, is_own: Callable[[Any], bool] | None = None
     ) -> None:
         self.kind, self._example = kind, example
-        parameters = parameters_of(kind)
+        parameters = accepted_parameters(kind)
         self._any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
         self._keys = keys_of(kind)
         hints = hints_of(kind)
@@ -308,8 +400,8 @@ class Objects(Form):
             setting = self.settings[name]
             if setting.below is not None or _form_of(held[name], is_own) is not None:
                 self.settings[name] = _setting(held[name], setting.annotation, is_own)
-            elif not _same(held[name], setting.default):
-                self._pinned[name] = held[name]
+            elif not _same(_by_name(held[name], setting), setting.default):
+                self._pinned[name] = _by_name(held[name], setting)
         for name in [name for name in self._pinned if self.settings[name].default is None]:
             others = {other: value for other, value in self._pinned.items() if other != name}
             with contextlib.suppress(Exception):
@@ -337,7 +429,8 @@ class Objects(Form):
 
     def _built(self, values: dict[str, Any]) -> Any:
         spelled = {name: key for key, name in self._keys.items()}
-        return self.kind(**{spelled.get(name, name): value for name, value in values.items()})
+        given = self._with_members(values)
+        return self.kind(**{spelled.get(name, name): value for name, value in given.items()})
 
     def held(self, config: Any) -> dict[str, Any]:
         """Return the attributes of a config by name, including those of its class."""
@@ -392,7 +485,7 @@ def form_of(config: Any, is_own: Callable[[Any], bool]) -> Form | None:
     return _form_of(config, is_own, anything=True)
 
 
-def annotated_config(kind: type) -> type | None:
+def annotated_config(kind: Callable[..., Any]) -> type | None:
     """Return the config class in the annotation of a constructor's only parameter.
 
     Example:
@@ -407,10 +500,12 @@ def annotated_config(kind: type) -> type | None:
     """
     taken = [
         parameter
-        for parameter in parameters_of(kind)
+        for parameter in accepted_parameters(kind)
         if parameter.default is parameter.empty and parameter.kind not in GATHERED
     ]
     hint = hints_of(kind).get(taken[0].name) if len(taken) == 1 else None
+    if isinstance(hint, type) and issubclass(hint, (nn.Module, enum.Enum)):
+        return None
     if is_declared(hint) or (
         isinstance(hint, type) and hint.__module__.partition(".")[0] not in _NO_CONFIGS
     ):
@@ -421,22 +516,47 @@ def annotated_config(kind: type) -> type | None:
 _NO_CONFIGS = ("builtins", "torch", "typing", "collections")
 
 
-def arguments_of(kind: type, is_own: Callable[[Any], bool]) -> Form:
-    """Return a constructor's arguments as a kind of config."""
-    hints = hints_of(kind)
-    return Form(
-        kind.__name__,
-        {
-            parameter.name: _setting(
-                parameter.default,
-                annotation_text(parameter.annotation),
-                is_own,
-                hints.get(parameter.name),
-            )
-            for parameter in parameters_of(kind)
-            if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
-        },
-    )
+def arguments_of(
+    function: Callable[..., Any],
+    is_own: Callable[[Any], bool],
+    given: Mapping[str, Any] | None = None,
+) -> Form:
+    """Return the arguments of a constructor or a factory as a kind of config.
+
+    A function that gathers any keywords also accepts the given ones.
+    """
+    return Form(function.__name__, _arguments(function, is_own, given or {}))
+
+
+def part_of(
+    function: Callable[..., Any],
+    is_own: Callable[[Any], bool],
+    given: Mapping[str, Any] | None = None,
+) -> Form:
+    """Return the arguments of a function that makes a part, likewise."""
+    settings = _arguments(function, is_own, given or {})
+    return Calls(function, settings, function.__name__)
+
+
+def _arguments(
+    function: Callable[..., Any], is_own: Callable[[Any], bool], given: Mapping[str, Any]
+) -> dict[str, Setting]:
+    hints = hints_of(function)
+    settings = {
+        parameter.name: _setting(
+            parameter.default,
+            annotation_text(parameter.annotation),
+            is_own,
+            hints.get(parameter.name),
+        )
+        for parameter in accepted_parameters(function)
+        if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+    }
+    if gathers_keywords(function):
+        for name, value in given.items():
+            if "." not in name:
+                settings.setdefault(name, _setting(value, "", is_own))
+    return settings
 
 
 def carry(config: Any, traced: Any) -> None:
@@ -452,6 +572,12 @@ def _setting(
     """Return the setting of a parameter, with its config if its default or type is a config."""
     if default is inspect.Parameter.empty:
         default = MISSING
+    enumeration = enumeration_of(default, hint)
+    if enumeration is not None:
+        names = ", ".join(repr(member.name) for member in enumeration)
+        optional = " | None" if default is None or "None" in annotation else ""
+        name = default.name if isinstance(default, enum.Enum) else default
+        return Setting(name, f"Literal[{names}]{optional}", None, enumeration)
     below = _form_of(default, is_own)
     if default is MISSING and is_declared(hint):
         below = Objects(hint, is_own=is_own)
@@ -473,6 +599,12 @@ def _form_of(
         return Objects(type(value), value, is_own)
     is_config = _is_object(value) and (anything or (is_own is not None and is_own(value)))
     return Objects(type(value), value, is_own) if is_config else None
+
+
+def _by_name(value: Any, setting: Setting) -> Any:
+    """Return the name of an enumeration's member, and any other value as it is."""
+    is_member = setting.enumeration is not None and isinstance(value, setting.enumeration)
+    return value.name if is_member else value
 
 
 def _is_object(value: Any) -> bool:

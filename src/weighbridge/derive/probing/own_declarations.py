@@ -6,10 +6,10 @@ import contextlib
 import dataclasses
 import inspect
 import typing
+from enum import Enum
 from typing import Any
 
 MISSING = dataclasses.MISSING
-GATHERED = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)  # *args, **kwargs
 
 
 def is_declared(kind: Any) -> bool:
@@ -19,12 +19,14 @@ def is_declared(kind: Any) -> bool:
     )
 
 
-def parameters_of(kind: type) -> list[inspect.Parameter]:
-    """Return the parameters of a class's constructor; an empty list if it has no signature."""
-    try:
-        return list(inspect.signature(kind).parameters.values())
-    except (TypeError, ValueError):
-        return []
+def enumeration_of(default: Any, hint: Any) -> type[Enum] | None:
+    """Return the enumeration that a parameter's default or type is of; None if there is none."""
+    if isinstance(default, Enum):
+        return type(default)
+    for kind in (hint, *typing.get_args(hint)):
+        if isinstance(kind, type) and issubclass(kind, Enum):
+            return kind
+    return None
 
 
 def default_of(kind: type, name: str, default: Any) -> Any:
@@ -48,10 +50,10 @@ def keys_of(kind: type) -> dict[str, str]:
     return {key: name for name, key in keys.items() if isinstance(key, str)}
 
 
-def hints_of(kind: type) -> dict[str, Any]:
+def hints_of(kind: Any) -> dict[str, Any]:
     """Return the types of parameters, as far as they can be resolved."""
     hints: dict[str, Any] = {}
-    for annotated in (kind, kind.__init__):  # type: ignore[misc]  # on this very class
+    for annotated in (kind, getattr(kind, "__init__", None)):
         with contextlib.suppress(Exception):
             hints |= typing.get_type_hints(annotated)
     return hints

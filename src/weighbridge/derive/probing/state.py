@@ -149,6 +149,7 @@ class Exploration:
     probes: list[Probe] = field(default_factory=list)
     error: str = ""
     _outlines: set[str] = field(default_factory=set)
+    _compared: tuple[int, list[tuple[str, str | int]]] | None = None
 
     def try_out(self, changes: Mapping[str, Any], *, labels: bool = True) -> Probe | None:
         """Return the probe of these changes, or None if the reference code refuses them."""
@@ -185,6 +186,25 @@ class Exploration:
         """Yield the questions that the code asked, probe by probe."""
         for probe in self.probes:
             yield from probe.trace.asked
+
+    def compared_with(self) -> list[tuple[str, str | int]]:
+        """Return the integer fields that the code compares, with the other field or constant."""
+        if self._compared is None or self._compared[0] != len(self.probes):
+            compared: dict[tuple[str, str | int], None] = {}
+            for tree in {*self.asked()}:
+                compared |= dict.fromkeys(_comparisons(tree))
+            known = [
+                (path, other)
+                for path, other in compared
+                if self._is_integer(path) and (type(other) is int or self._is_integer(other))
+            ]
+            self._compared = len(self.probes), sorted(known, key=str)
+        return self._compared[1]
+
+    def _is_integer(self, path: Any) -> bool:
+        """Whether a field can be turned and has an integer, or null, in some probe."""
+        values = [probe.fields.get(path) for probe in self.probes]
+        return path in self.knobs and any(type(value) is int for value in values)
 
     def value_in_base(self, knob: Knob) -> Any:
         """Return the value that a field has in the base."""
@@ -297,3 +317,17 @@ def names_in_all(trees: Iterable[Tree]) -> set[str]:
     for tree in trees:
         paths |= field_names(tree)
     return paths
+
+
+def _comparisons(tree: Tree) -> Iterator[tuple[str, str | int]]:
+    """Yield the fields that a question asks to be equal to another field, or to a constant."""
+    if tree[0] in ("==", "!="):
+        one, other = tree[1], tree[2]
+        if one[0] == other[0] == "name":
+            yield one[1], other[1]
+            yield other[1], one[1]
+        elif one[0] == "name" and other[0] == "value" and type(other[1]) is int:
+            yield one[1], other[1]
+    for part in tree[1:]:
+        if isinstance(part, tuple) and part:
+            yield from _comparisons(part)

@@ -69,6 +69,10 @@ class Subject(Protocol):
         """Conditions between fields that no question of the code shows, as expressions."""
 
     @property
+    def is_explored_for_equals(self) -> bool:
+        """Whether random configs make fields equal to what the code compares them with."""
+
+    @property
     def taken(self) -> dict[str, Any]:
         """Keywords that the config accepts and that are not fields, with their defaults."""
 
