@@ -1,4 +1,4 @@
-"""The pages: no section repeats itself, links lead somewhere, translations show the same commands."""
+"""The pages: no section repeats itself, links lead somewhere, translations show the same."""
 
 from __future__ import annotations
 
