@@ -683,10 +683,10 @@ def page(megatron_rows: Sequence[Held], others: dict[str, Sequence[Held]]) -> st
     return "\n".join(part.rstrip("\n") + "\n" for part in parts)
 
 
-_REASONS_TORCH = """torchtitan computes in FP8 and compiles the model; we predict
-BF16. We also divide the inputs that tensor-parallel ranks gather from each other, as Megatron-LM does, where torch saves them whole: the
-prediction is much too low. peft says what was reserved,
-too, and its sequences are at most 768 tokens long."""
+_REASONS_TORCH = """Both say what the allocator had reserved, which is more than what tensors take. torchtitan computes in FP8 and compiles the model; we
+predict BF16. We also divide the inputs that tensor-parallel ranks gather from each other, as Megatron-LM does, where torch saves them whole.
+peft's sequences are at most 768 tokens long, and we count 768 for each, so activations are a little less: most so where the feed-forward
+network is adapted, which saves most."""
 
 _REASONS_CACHES = """Of the four devices of vLLM's second row one said 8.11 GiB, and the fewest tokens of all count."""
 

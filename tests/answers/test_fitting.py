@@ -287,7 +287,7 @@ def test_an_adapter_of_the_head_of_a_group_saves_the_input_of_all_in_it() -> Non
 def test_the_memory_of_peft_s_comparison(method: str, reserved: int) -> None:
     """PEFT's method comparison at 5d602fdbff: Llama-3.2-3B, batch 4, at most 768 tokens, an L40S.
 
-    The figure is what the allocator had reserved, which is more than what tensors take.
+    The figure is what the allocator had reserved; the longest batch had fewer tokens than 768 each.
     """
     found = wb.train(
         "meta-llama/Llama-3.2-3B",
@@ -297,7 +297,7 @@ def test_the_memory_of_peft_s_comparison(method: str, reserved: int) -> None:
         precision="bf16",
         lora=f"r=32,targets={method}",
     )
-    assert 0.9 * reserved < found.peak_bytes <= reserved
+    assert reserved < found.peak_bytes < 1.03 * reserved
 
 
 def test_an_adapter_with_a_divided_model_is_refused() -> None:

@@ -273,7 +273,7 @@ class Trainer:
         self.division = ParallelDivision(found.weighing.ledger)
         self.modules = Modules(found.weighing.ledger, self.division.stack)
         self._runs: dict[Any, RunCost] = {}
-        self._held: dict[Any, tuple[Held, int, Held]] = {}
+        self._held: dict[Any, tuple[Held, int, Held, int]] = {}
         self._adapters: dict[tuple[str, bool], Adapting] = {}
         self.link_seconds: dict[tuple[ParallelPlan, Pass], float] = {}
         """The least seconds that a rank sends in a step, by what they depend on."""
@@ -298,9 +298,13 @@ class Trainer:
         key = (id(run), ways, setting.lora)
         if key not in self._held:
             tokens = setting.micro_batch * sequence
-            self._held[key] = self._activations(run, setting, adapter, tokens)
+            of_loss = self.modules.of_loss(run.operations["saved"], plan, run.run.dtype)
+            self._held[key] = (*self._activations(run, setting, adapter, tokens), of_loss)
         optimizer, passes = optimizer_called(setting.optimizer), setting.micro_batches
-        return TrainingStep(plan, precision, optimizer, passes, *self._held[key], adapter)
+        saved, again, outputs, of_loss = self._held[key]
+        return TrainingStep(
+            plan, precision, optimizer, passes, saved, again, outputs, adapter, of_loss
+        )
 
     def adapter(self, setting: TrainingSetting) -> Adapting | None:
         """Return the adapter that is trained in place of the model, if one is asked for."""

@@ -182,6 +182,11 @@ class Modules:
                 last += size * len(tensor.places)
         return Held(by_layer, first, last)
 
+    def of_loss(self, saved: Iterable[Operation], plan: ParallelPlan, dtype: str) -> int:
+        """Return the largest tensor that the loss saves on a rank: the logarithms of the softmax."""
+        sizes = (_bytes(tensor, dtype) for tensor in saved if not tensor.path)
+        return ceil(max(sizes, default=0) / plan.tensor)
+
     def largest_output(
         self, products: Iterable[Operation], plan: ParallelPlan, dtype: str, *, with_core: bool
     ) -> Held:

@@ -64,7 +64,8 @@ class TrainingStep(NamedTuple):
 
     ``saved`` is what a micro-batch leaves for the backward pass, ``again`` what a layer holds while
     it is computed again, and ``outputs`` the largest outputs of products. ``adapter`` is what is
-    trained in place of the model, which is frozen then.
+    trained in place of the model, which is frozen then. ``of_loss`` is the largest tensor that the
+    loss saves.
     """
 
     plan: ParallelPlan
@@ -75,6 +76,7 @@ class TrainingStep(NamedTuple):
     again: int
     outputs: Held
     adapter: Adapting | None = None
+    of_loss: int = 0
 
 
 def rank_memory(
@@ -85,7 +87,7 @@ def rank_memory(
     states = _states(division, step, rank)
     gathered = _gathered(division, step, rank)
     activations = _activations(division, step, rank)
-    transient = 2 * _largest_output(step, rank)
+    transient = max(2 * _largest_output(step, rank), _gradients_of_loss(step, rank))
     updated = _updated_bytes(division, step, rank)
     keeps_gradients = step.micro_batches > 1 or precision.gradients != precision.parameters
     first = {**states, "gradients": states["gradients"] if keeps_gradients else 0}
@@ -222,6 +224,18 @@ def _activations(division: ParallelDivision, step: TrainingStep, rank: Rank) -> 
     if rank.stage == plan.pipeline - 1:
         total += saved.last
     return total + step.again
+
+
+def _gradients_of_loss(step: TrainingStep, rank: Rank) -> int:
+    """Return the bytes of gradients as large as what the loss saves, and in the same dtype.
+
+    One is that of the chosen logarithms, most of it 0, and one that of the logits (torch's
+    `nll_loss_backward`, `_log_softmax_backward_data`). Tensor-parallel ranks compute both at once,
+    with one more (torch/distributed/tensor/parallel/loss.py, `_nll_loss_and_log_softmax_backward`).
+    """
+    if rank.stage < step.plan.pipeline - 1:
+        return 0
+    return step.of_loss * (2 if step.plan.tensor == 1 else 3)
 
 
 def _of_one_layer(step: TrainingStep) -> int:
