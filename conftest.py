@@ -161,7 +161,13 @@ def _skipping() -> Generator[None, None, None]:
         reason = error.exc_info[1] if isinstance(error, doctest.UnexpectedException) else error
         while reason.__cause__ is not None:
             reason = reason.__cause__
-        package = (getattr(reason, "name", "") or "").partition(".")[0]
+        package = _missing(reason)
         if not package or package == "weighbridge" or is_installed(package):
             raise
         pytest.skip(f"{package} is not installed")
+
+
+def _missing(reason: BaseException | None) -> str:
+    """Return the package that a failed import names; a NameError has a name too, and is no such."""
+    name = reason.name if isinstance(reason, ModuleNotFoundError) else None
+    return (name or "").partition(".")[0]

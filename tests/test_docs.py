@@ -1,22 +1,27 @@
-"""The pages: no section repeats itself, and the table of rooms has the order of the imports."""
+"""The pages: no section repeats itself, links lead somewhere, translations show the same."""
 
 from __future__ import annotations
 
 import re
 import runpy
+import tomllib
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("bench/*.md")])
+TRANSLATED = sorted(ROOT.glob("docs/how-to/*[!N].md"))
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+SHOWN = re.compile(r"^\$ weighbridge (.*?)(?: --lang zh)?$", re.MULTILINE)
+SITE = tomllib.loads((ROOT / "docs" / "site.toml").read_text(encoding="utf-8"))
+EXPLORED = {f"explore/{name}.html" for name in SITE["explore"]}  # pages of the site alone
 WORDS_IN_COMMON = 8  # a run of this many words that a section repeats is a mistake of a merge
 
 
 def paragraphs(page: str) -> list[str]:
-    """Return the prose of a section: no code, no tables, no comments, no lists of links."""
-    prose = re.sub(r"```.*?```|<!--.*?-->", "\n\n", page, flags=re.DOTALL)
-    lines = [line for line in prose.splitlines() if not line.startswith(("|", "    "))]
+    """Return the prose of a section: no tables, and nothing that is indented."""
+    lines = [line for line in page.splitlines() if not line.startswith(("|", "    "))]
     return [block for block in re.split(r"\n\s*\n", "\n".join(lines)) if block.strip()]
 
 
@@ -32,7 +37,9 @@ def repeated(section: str) -> set[str]:
 
 
 def sections(page: str) -> list[str]:
-    return re.split(r"^#+ ", page, flags=re.MULTILINE)
+    """Return the sections of a page, without code and comments."""
+    prose = re.sub(r"```.*?```|<!--.*?-->", "\n\n", page, flags=re.DOTALL)
+    return re.split(r"^#+ ", prose, flags=re.MULTILINE)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -57,3 +64,30 @@ def test_the_table_of_rooms_has_the_order_that_is_checked() -> None:
     folders = {path.name for path in (ROOT / "src/weighbridge").iterdir() if path.is_dir()}
     listed = {room for layer in rooms["layers"]() for room in layer}
     assert folders - {"__pycache__"} <= listed
+
+
+def leads_nowhere(page: Path) -> list[str]:
+    """Return the relative links of a page that lead to no file."""
+    prose = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    paths = [link.partition("#")[0] for link in LINK.findall(prose) if "://" not in link]
+    written = [path for path in paths if path and path not in EXPLORED]
+    return [path for path in written if not (page.parent / path).exists()]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_to_files(page: Path) -> None:
+    assert not leads_nowhere(page)
+
+
+def test_a_link_to_nothing_is_seen(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("[a page](nothing.md#here), [itself](page.md), [code](`x`), `[x](y)`\n")
+    assert leads_nowhere(page) == ["nothing.md"]
+
+
+@pytest.mark.parametrize("page", TRANSLATED, ids=lambda page: page.stem)
+def test_a_how_to_page_and_its_translation_show_the_same_commands(page: Path) -> None:
+    translation = page.with_suffix(".zh-CN.md").read_text(encoding="utf-8")
+    shown = SHOWN.findall(page.read_text(encoding="utf-8"))
+    assert shown
+    assert SHOWN.findall(translation) == shown

@@ -7,7 +7,9 @@ a command prints something else than its schema says. Those of the data files, `
 
 A key that all outputs have is required; one that some have is not. A key that is new in an output
 changes the schema, so that nothing is added or lost unseen. Adding a key keeps the version of a
-schema; whoever renames or removes one, or changes its type, raises the version in `schemas.toml`.
+schema. Whoever renames or removes one, or changes its type, raises the version: that of
+commands, which is in their output too, is `weighbridge.cli.output.SCHEMA_VERSION`; those of files
+are in `schemas.toml`.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge.cli import main as run
+from weighbridge.cli.output import SCHEMA_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -156,7 +159,7 @@ def schemas(names: Iterable[str]) -> Iterator[tuple[str, dict[str, Any]]]:
             values += [tomllib.loads(file.read_text(encoding="utf-8")) for file in files]
         title = entry.get("title", f"What `weighbridge {name} --json` prints")
         head = {"$schema": DRAFT, "$id": f"{HOME}/{name}.json", "title": title}
-        version = {"version": entry.get("version", 1)}
+        version = {"version": entry.get("version", SCHEMA_VERSION)}
         shape = Shape(*(frozenset(entry.get(kind, ())) for kind in Shape._fields))
         yield name, {**head, **version, **schema_of(values, shape)}
 

@@ -72,6 +72,51 @@ def test_the_states_of_mamba2_take_as_much_at_any_length(context: int) -> None:
     ]
 
 
+BAMBA: dict[str, Any] = {  # ibm-ai-platform/Bamba-9B-v1
+    "model_type": "bamba",
+    "architectures": ["BambaForCausalLM"],
+    "attn_layer_indices": [9, 18, 27],
+    "hidden_size": 4096,
+    "num_hidden_layers": 32,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "mamba_n_heads": 128,
+    "mamba_d_state": 128,
+    "dtype": "bfloat16",
+}
+FALCON_H1: dict[str, Any] = {  # tiiuae/Falcon-H1-7B-Instruct
+    "model_type": "falcon_h1",
+    "architectures": ["FalconH1ForCausalLM"],
+    "hidden_size": 3072,
+    "num_hidden_layers": 44,
+    "num_attention_heads": 12,
+    "num_key_value_heads": 2,
+    "head_dim": 128,
+    "mamba_d_ssm": 3072,
+    "mamba_n_heads": 24,
+    "mamba_d_head": 128,
+    "mamba_d_state": 256,
+    "dtype": "bfloat16",
+}
+
+
+@pytest.mark.parametrize("context", [1, 256, 257, 131_072])
+@pytest.mark.parametrize(
+    ("model", "attending", "scans", "inner"), [(BAMBA, 3, 29, 8192), (FALCON_H1, 44, 44, 3072)]
+)
+def test_of_attention_and_scans_only_keys_and_values_grow(
+    model: dict[str, Any], attending: int, scans: int, inner: int, context: int
+) -> None:
+    found = wb.cache(model, context=context)
+    kept_of_a_token = attending * 2 * model["num_key_value_heads"] * 128 * 2
+    assert {group.name: group.bytes for group in found.groups} == {
+        "keys_and_values": context * kept_of_a_token,
+        "conv_states": scans * (inner + 2 * model["mamba_d_state"]) * 4 * 2,
+        "recurrent_states": scans * inner * model["mamba_d_state"] * 4,
+    }
+    assert found.bytes_per_token == kept_of_a_token
+
+
 HYBRID: dict[str, Any] = {
     "format": 2,
     "family": "gemma2",

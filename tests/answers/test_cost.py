@@ -436,6 +436,8 @@ def test_a_share_of_a_head_is_one_of_those_recorded() -> None:
 
 UNSET = {"deepseek_v2": {"num_experts_per_tok": 6}}
 """Fields without which the reference cannot run a family, and that it leaves null."""
+RELEASED = data.read_toml("facts/running.toml")["released"]
+"""Fields with which a family was recorded, and that its default config does not have."""
 
 
 @pytest.mark.parametrize("family", [name for name in available() if "." not in name])
@@ -444,6 +446,10 @@ def test_every_family_has_a_cost_by_default(family: str) -> None:
     if needed:
         expected = f"of {family} need a value of {', '.join(needed)}. The config must give it"
         with pytest.raises(ModelError, match=expected):
+            wb.cost(family, sequence=64)
+    if family in RELEASED:
+        needed = RELEASED[family]
+        with pytest.raises(ModelError, match=f"of {family} were recorded only with"):
             wb.cost(family, sequence=64)
     figures = wb.cost(family, fields=needed, sequence=64, train=True).figures
     assert figures["forward_matmul_flops"]

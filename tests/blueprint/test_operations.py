@@ -83,6 +83,13 @@ def test_fields_at_other_values_than_were_recorded_are_named() -> None:
     assert BERT.unheld({"hidden_act": "gelu"}) == {}
 
 
+def test_a_held_list_is_compared_with_tuples_and_a_field_may_be_left_out() -> None:
+    deberta = operations.load_operations("deberta-v2")
+    assert deberta.unheld({"pos_att_type": ("p2c", "c2p"), "conv_kernel_size": None}) == {}
+    other = {"pos_att_type": ("c2p",), "conv_kernel_size": 3}
+    assert deberta.unheld(other) == other
+
+
 def test_a_value_that_is_not_a_size_is_refused() -> None:
     with pytest.raises(ExpressionError, match="not an integer from 1"):
         BERT.bind("BertModel", "forward", BERT.names({"hidden_size": 0}, sequence=8))

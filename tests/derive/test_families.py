@@ -29,7 +29,7 @@ from weighbridge.models import find as models
 
 DATA = Path(__file__).parents[1] / "data"
 FAMILIES = blueprint.families()
-HELD = 4  # configs per class: the default and random ones
+HELD = 2  # configs per class: the default and a random one; `derive` held 24 and more
 DERIVED_ANEW = 3  # families per run
 QUICK = 60_000  # characters of a blueprint that is derived in seconds
 BASE_TYPES = 573  # at least this many model types of transformers have a blueprint

@@ -24,6 +24,9 @@ class Answer:
     lang: str = "en"
     """The default language. Set it here to change it for all answers."""
 
+    keys_are_data: bool = False
+    """Whether the keys of `to_dict` are data, such as names of models, or those of a config."""
+
     @property
     def status(self) -> int:
         """The exit status of the command: 0 when done, 1 when the answer is no."""
@@ -172,6 +175,8 @@ class Message(Answer):
 
 class Data(Answer):
     """An answer that is plain data for JSON."""
+
+    keys_are_data = True
 
     def __init__(self, value: object, status: int = 0) -> None:
         self._value, self._status = value, status

@@ -24,6 +24,8 @@ class Conventions(Answer):
         pooler  leaves out
     """
 
+    keys_are_data = True
+
     def to_dict(self) -> dict[str, Any]:
         """Return the facts of each convention by its name, ready for JSON."""
         return dict(table())

@@ -29,6 +29,8 @@ class ReleasedModels(TabularAnswer):
         google-bert/bert-base-chinese  102,267,648
     """
 
+    keys_are_data = True
+
     groupings = ("model",)
 
     def __init__(self, part: str = "") -> None:

@@ -151,7 +151,11 @@ def _check_held(weighing: Weighing, known: Operations) -> None:
 
 
 def _either(value: Any) -> str:
-    return " / ".join(map(shorten, value if isinstance(value, list) else [value]))
+    return " / ".join(map(_held_text, value if isinstance(value, list) else [value]))
+
+
+def _held_text(value: Any) -> str:
+    return f"[{', '.join(map(shorten, value))}]" if isinstance(value, list) else shorten(value)
 
 
 def _check_values(weighing: Weighing, known: Operations) -> None:

@@ -128,7 +128,8 @@ class Operations:
         }
         """The fields that decide anything, with their defaults."""
         self.held: dict[str, Any] = {
-            name: _value(value) for name, value in raw.get("held", {}).items()
+            name: [*map(_value, value)] if isinstance(value, list) else _value(value)
+            for name, value in raw.get("held", {}).items()
         }
         """The fields that had a single value in all recordings, or one of a list, with that."""
         self.computed: dict[str, Tree] = {
@@ -170,7 +171,7 @@ class Operations:
             name: fields[name]
             for name, value in self.held.items()
             if name in fields
-            and fields[name] not in (value if isinstance(value, list) else [value])
+            and _as_filed(fields[name]) not in (value if isinstance(value, list) else [value])
         }
 
     def entries(self, class_name: str, kind: str) -> tuple[OperationTemplate, ...]:
@@ -300,6 +301,11 @@ def _may_be_zero(dim: Tree) -> bool:
 
 def _value(value: Any) -> Any:
     return None if value == NULL else value
+
+
+def _as_filed(value: Any) -> Any:
+    """Return a value as a file has it: a config that was read has tuples for its lists."""
+    return list(value) if isinstance(value, tuple) else value
 
 
 def split_condition(text: str) -> tuple[str, str]:

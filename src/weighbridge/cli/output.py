@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from weighbridge.answers.answer import Answer
 
 
+SCHEMA_VERSION = 1
+"""The version of what commands print as JSON: a key that is removed, renamed, or of another type
+raises it, and a new key does not. Each key is in the command's schema, docs/reference/schemas."""
+
+
 def write_answer(answer: Answer, options: argparse.Namespace) -> int:
     """Write an answer in the format of the options, and return its exit status."""
     for note in answer.notes:
@@ -35,7 +40,10 @@ def _in_form(answer: Any, options: argparse.Namespace) -> str:
     if options.form == "json":
         from weighbridge.render.safe import json_text
 
-        return json_text(answer.to_dict(**choices))
+        value = answer.to_dict(**choices)
+        if isinstance(value, dict) and not answer.keys_are_data:
+            value = {"schema_version": SCHEMA_VERSION, **value}
+        return json_text(value)
     if options.form == "csv":
         csv: str = answer.csv(**choices)
         return csv

@@ -67,10 +67,10 @@ def run_of_page(weighing: Weighing, bench: Bench, table: TreeTable) -> dict[str,
         >>> made = run_of_page(gpt2, Bench(gpt2), TreeTable())["run"]
         >>> made["sequence"], made["context"], len(made["checks"])
         (1024, 1024, 5)
-        >>> llava = weigh("llava")
-        >>> made = run_of_page(llava, Bench(llava), TreeTable())
-        >>> made["unrecorded"]["en"][:46]
-        'there are no operations for the family llava. '
+        >>> detr = weigh("detr")
+        >>> made = run_of_page(detr, Bench(detr), TreeTable())
+        >>> made["unrecorded"]["en"][:45]
+        'there are no operations for the family detr. '
     """
     try:
         page = _RunOfPage(weighing, bench, table)

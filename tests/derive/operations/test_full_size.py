@@ -106,8 +106,11 @@ def storages(value: Any, found: dict[int, int]) -> dict[int, int]:
 def test_a_real_config_costs_what_torch_counts(name: str, seed: str, monkeypatch: Any) -> None:
     if zlib.crc32(f"{seed} {name}".encode()) % ONE_IN:
         pytest.skip("left to another seed")
-    # It looks at values, which the meta device does not have: each text is one sequence.
+    # They look at values, which the meta device does not have: each text is one sequence.
     monkeypatch.setattr(transformers.masking_utils, "find_packed_sequence_indices", lambda _: None)
+    monkeypatch.setattr(
+        transformers.PreTrainedModel, "warn_if_padding_and_no_attention_mask", lambda *_: None
+    )
     found = models.find(str(REAL / name))
     known = operations.load_operations(found.blueprint.family)
     config = config_of(REAL / name)

@@ -23,6 +23,7 @@ from weighbridge import data, units
 from weighbridge.answers.finetune import Finetuned
 from weighbridge.answers.model_card import model_card
 from weighbridge.cli import main
+from weighbridge.cli.output import SCHEMA_VERSION
 from weighbridge.render.table import width
 from weighbridge.torch.finetuning import checkpoint as checkpoints
 from weighbridge.torch.finetuning import progress
@@ -470,7 +471,7 @@ def test_a_disk_that_is_full_is_one_message_and_the_checkpoint_before_stays(
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert (said.status, said.out) == (2, "")
-    assert "checkpoint.safetensors: cannot be written: File too large" in said.err.splitlines()[-1]
+    assert "checkpoint.safetensors: cannot be written: " in said.err.splitlines()[-1]
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["checkpoint.safetensors"]
     assert checkpoints.read_checkpoint(tmp_path / "out").state["step"] == 4
 
@@ -492,7 +493,7 @@ def test_the_result_of_a_finished_run_is_shown_again(
     before = {path: path.stat().st_mtime_ns for path in undisturbed.iterdir()}
     said = run(*arguments(texts, bert_tiny, undisturbed, "--accumulate", "2", "--json"))
     assert said.status == 0
-    assert json.loads(said.out) == result(undisturbed)
+    assert json.loads(said.out) == {"schema_version": SCHEMA_VERSION, **result(undisturbed)}
     assert "this run is finished" in said.err
     assert before == {path: path.stat().st_mtime_ns for path in undisturbed.iterdir()}
 

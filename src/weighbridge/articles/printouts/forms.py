@@ -162,6 +162,8 @@ def _read_listing(lines: Sequence[ArticleLine], start: int) -> tuple[Printout | 
     """Read names with shapes, as a loop over ``named_parameters()`` prints them."""
     modules: list[PrintedModule] = []
     end = start
+    if not _LISTED.match(lines[start].text[:LONGEST_LINE]):
+        return None, 0
     for line in lines[start : start + MOST_LINES]:
         listed = _LISTED.match(line.text[:LONGEST_LINE])
         if listed is None and line.text.strip():

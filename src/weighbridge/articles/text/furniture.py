@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 NUMBER = re.compile(r"\d+(?:[,_]\d{3}(?!\d))*(?:\.\d+)?(?:[eE][-+]?\d+)?")
 _LONE = re.compile(r"[\s•·*\-–—|]*\d{1,4}(?:\.\d)?\s?[kKwW万]?\+?\s*")
 """A number alone on its line that may count readers. A count of parameters has more digits."""
+_LONG_NUMBER = re.compile(r"\d{40,}")
 _LEADING = re.compile(r"[\s#*]*(\d{1,4})(?=\s*$|\s+(?![xX×*·/^+=\-−]\s?\d)[^\W\d]|\s+[\"'#@(\[{}])")
 _SHORTEST_COUNT = 2  # lines that begin with 1, 2: the headings of an article
 _LONGEST_HEADING = 48  # characters
@@ -208,7 +209,12 @@ def _reasons(text: str, leading: _Span | None) -> dict[_Span, str]:
 
 
 def _stretches(text: str) -> Iterator[tuple[str, list[_Span]]]:
-    """Yield each reason with the stretches of a line that fit one of its patterns."""
+    """Yield each reason with the stretches of a line that fit one of its patterns.
+
+    Numbers longer than any of furniture are hidden from the patterns, of which some would take a
+    time that grows with the square of their digits.
+    """
+    text = _LONG_NUMBER.sub(lambda number: "\0" * len(number[0]), text)
     for reason, patterns in _patterns().furniture:
         for pattern in patterns:
             yield reason, [match.span() for match in pattern.finditer(text)]

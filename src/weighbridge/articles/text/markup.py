@@ -162,7 +162,7 @@ _BULLET = re.compile(
 _STRONG = re.compile(r"(?<![\w)\]*])\*\*(?=\S)([^*\n]+?)(?<=\S)\*\*(?![\w(*])")
 _EMPHASIS = re.compile(r"(?<![\w)\]*])\*(?=[^\s*])([^*\n]+?)(?<=[^\s*])\*(?![\w(*])")
 _LINK = re.compile(r"!?\[([^\[\]\n]{0,300})\]\([^()\n]{0,1000}\)|<?https?://[^\s>)]+>?")
-_RULE = re.compile(r"^(?:[ |:+*_-]|={3,}){3,}$|^={3,}$", re.MULTILINE)
+_RULE = re.compile(r"^(?=.{3})(?:[ |:+*_-]|={3,}+)++$", re.MULTILINE)
 _COMMENT = re.compile(r"<!--(?:(?!<!--).)*?-->", re.DOTALL)
 _TAG_UP = re.compile(r"<sup>([^<\n]*)</sup>", re.IGNORECASE)
 _TAG = re.compile(r"</?[a-zA-Z][^<>\n]*>")

@@ -417,9 +417,14 @@ class Proof:
                 yield name, [value]
 
     def _with_alike(self, name: str, value: Any) -> Any:
-        """Return a held value, in a list if it is of an activation with which others run alike."""
+        """Return a held value, in a list if there are others with which a class runs alike.
+
+        These are some activations, and null where released configs leave a field out.
+        """
         others = [other for other in _ACTIVATIONS if value in _ACTIVATIONS and other != value]
         alike = [other for other in others if self._is_free(name, value, {other})]
+        if self._draws.usual.get(name, value) is None and self._is_free(name, value, {None}):
+            alike.append("null")
         return [value, *alike] if alike else value
 
     def _is_free(self, name: str, value: Any, others: Iterable[Any] = ()) -> bool:
@@ -430,7 +435,9 @@ class Proof:
         return all(self._is_free_at(draw, {name: other}) for other in others or {_other(value)})
 
     def _is_free_at(self, draw: RunDraw, other: dict[str, Any]) -> bool:
-        turned = RunDraw({**draw.changes, **other}, {**draw.fields, **other}, draw.run)
+        stated = {name: value for name, value in other.items() if value is not None}
+        kept = {name: value for name, value in draw.changes.items() if name not in other}
+        turned = RunDraw({**kept, **stated}, {**draw.fields, **other}, draw.run)
         for mode in (TRAIN, CACHE):
             setting = RunMode(mode, "cuda-eager", "BF16", mode == TRAIN)
             if (

@@ -109,6 +109,7 @@ def _equals(exploration: Exploration, changes: Changes, kept: set[str]) -> Chang
     Two conditions that hold by chance hardly ever hold together: ``kdim == dim and vdim != dim``.
     """
     random = exploration.random
+    kept = kept | exploration.fixed.keys()
     compared = [(path, other) for path, other in exploration.compared_with() if path not in kept]
     if not compared or random.random() > EQUAL_CHANCE:
         return {}

@@ -149,6 +149,11 @@ class FamilySubject:
         return list(_starts().get(self.family, {}).get(_REQUIRED, []))
 
     @property
+    def is_explored_for_equals(self) -> bool:
+        """False: trouble is looked for apart, and an adversary attacks each family."""
+        return False
+
+    @property
     def _untried(self) -> list[str]:
         """Keywords that are not fields and are never tried."""
         return list(_starts().get(self.family, {}).get(_BEYOND, []))
