@@ -169,12 +169,12 @@ def templated(path: str, repeats: Callable[[str], bool]) -> tuple[str, tuple[int
 @cache
 def _numbered_pieces(path: str) -> list[tuple[str, _Numbered | None]] | None:
     """Return the pieces of a path, with stem and number of each; None if no piece has a number."""
-    pieces = [(piece, _numbered(piece)) for piece in path.split(".")]
+    pieces = [(piece, _with_number(piece)) for piece in path.split(".")]
     return pieces if any(numbered for _, numbered in pieces) else None
 
 
 @cache
-def _numbered(piece: str) -> _Numbered | None:
+def _with_number(piece: str) -> _Numbered | None:
     """Return what is around the number of a piece; None if it has none, or is a name with one."""
     match = _NUMBERED.fullmatch(piece)
     if match is None:
@@ -241,7 +241,7 @@ def counted_stems(names: Iterable[str]) -> dict[str, int]:
     for name in names:
         above = ""
         for piece in name.split("."):
-            numbered = _numbered(piece)
+            numbered = _with_number(piece)
             if numbered is not None and numbered.stem:
                 stem = f"{above}.{numbered.stem}".strip(".")
                 numbers.setdefault(stem, set()).add(numbered.number)
