@@ -114,6 +114,9 @@ def test_the_archive_of_the_browser_answers_alone(tmp_path: Path) -> None:
         {"do": "command", "line": ["explain", "llama"], "lang": "zh"},
         {"do": "command", "line": ["guess", str(HOSTILE / "sound.safetensors")]},
         {"do": "command", "line": ["cost", "bert-base-chinese"]},
+        {"do": "command", "line": ["models", "chinese"]},
+        {"do": "command", "line": ["tree", "bert-base-chinese", "--flow"], "lang": "zh"},
+        {"do": "command", "line": ["serve", "llama", "--on", "2xH100", "--context", "8192"]},
     ]
     command = [sys.executable, "-I", "-c", code, *map(json.dumps, lines)]
     ran = subprocess.run(command, capture_output=True, text=True, check=True)

@@ -4,7 +4,8 @@
 
 The rows are those of ``tests/data/serving_latency.tsv``: what NVIDIA published for TensorRT-LLM. Of
 a setting that was measured with several versions the newest counts. It writes
-``facts/estimate.toml`` and ``docs/estimate.md``. Needs numpy.
+``facts/estimate.toml``, ``facts/estimate_training.toml`` (``tools/estimate_training.py``) and
+``docs/estimate.md``. Needs numpy.
 """
 
 # ruff: noqa: E501  # paragraphs of the page, as long as those of other pages
@@ -19,12 +20,14 @@ from functools import cache
 from math import ceil
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent))
+import estimate_training
 import measured
+from calibrate import Rates, ratios, score
 
 from weighbridge.answers.estimating import is_plain, prompt_work, setting_of, step_work
 from weighbridge.costs.estimates import PassWork, Score, rate_name, terms
@@ -41,7 +44,6 @@ VERSIONS = ("138f96d4", "66ef1df4", "00f37686", "03e27c7d")  # commits of the ta
 MOST_RESIDENT = 2048  # sequences: TensorRT-LLM's default for --max_batch_size
 CHUNK = 8192  # tokens of a pass: TensorRT-LLM's default for --max_num_tokens
 FEWEST = 10  # rows of a device and a dtype, for an estimate to be printed
-PULL = 0.15  # how much a rate that rows do not determine is held near its start
 GENERATIONS = {
     "A100-80GB": "Ampere",
     "L40S": "Ada",
@@ -52,25 +54,24 @@ GENERATIONS = {
     "RTXPRO6000-Server": "Blackwell, RTX",
 }
 
-LEAST = {
-    "F16": (0.7, "of the peak of F16 and BF16"),
-    "F8": (0.6, "of the peak of F8"),
-    "F4": (0.45, "of the peak of F4"),
-    "attention": (0.4, "of that peak by attention over a prompt"),
-    "weights": (0.8, "of the bandwidth by reading weights"),
-    "cache": (0.7, "of the bandwidth by reading the cache"),
-    "links": (0.6, "of the links by sums of hidden states"),
-}
-"""Terms that are least times: the share of the peak where a fit starts, and what it is of."""
-COUNTS = {
-    "states": (8.0, "times that hidden states are read or written in a layer"),
-    "layers": (15e-6, "seconds of a layer, besides"),
-    "passes": (2e-3, "seconds of a pass, besides"),
-    "sequences": (5e-6, "seconds of a sequence in a pass, besides"),
-    "sums": (12e-6, "seconds of a sum over links, besides"),
-}
-"""Other terms: the rate where a fit starts, and what it is."""
-NAMES = (*LEAST, *COUNTS)
+RATES = Rates(
+    least={
+        "F16": (0.7, "of the peak of F16 and BF16"),
+        "F8": (0.6, "of the peak of F8"),
+        "F4": (0.45, "of the peak of F4"),
+        "attention": (0.4, "of that peak by attention over a prompt"),
+        "weights": (0.8, "of the bandwidth by reading weights"),
+        "cache": (0.7, "of the bandwidth by reading the cache"),
+        "links": (0.6, "of the links by sums of hidden states"),
+    },
+    counts={
+        "states": (8.0, "times that hidden states are read or written in a layer"),
+        "layers": (15e-6, "seconds of a layer, besides"),
+        "passes": (2e-3, "seconds of a pass, besides"),
+        "sequences": (5e-6, "seconds of a sequence in a pass, besides"),
+        "sums": (12e-6, "seconds of a sum over links, besides"),
+    },
+)
 
 
 class Row(NamedTuple):
@@ -178,91 +179,12 @@ def mixed_pass(
 
 
 def summed(parts: Iterable[tuple[float, PassWork]], serving: Serving) -> tuple[float, ...]:
-    """Return the sum of the terms of some passes, in the order of `NAMES`."""
-    total = dict.fromkeys(NAMES, 0.0)
+    """Return the sum of the terms of some passes, in the order of `RATES.names`."""
+    total = dict.fromkeys(RATES.names, 0.0)
     for times, work in parts:
         for name, value in terms(work, setting_of(serving)).items():
             total[name] += times * value
     return tuple(total.values())
-
-
-# The fit
-
-
-def starts() -> np.ndarray[Any, Any]:
-    """Return the rates where a fit starts, as `rates_of` reads them."""
-    shares = [np.log(1 / share - 1) for share, _ in LEAST.values()]
-    return np.array([*shares, *(np.log(rate) for rate, _ in COUNTS.values())])
-
-
-def rates_of(place: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return the rates: of least times 1 and more, of counts more than 0."""
-    rates: np.ndarray[Any, Any] = np.exp(place)
-    rates[: len(LEAST)] += 1
-    return rates
-
-
-def fitted(some: Sequence[Row]) -> np.ndarray[Any, Any]:
-    """Return the rates that fit some rows: Huber's loss of the logarithms, by Gauss and Newton."""
-    table, measured_logs = np.array([row.terms for row in some]), _logs(some)
-    start = place = starts()
-    damping, cost = 1.0, _cost(start, table, measured_logs)
-    for _ in range(100):
-        rates = rates_of(place)
-        predicted = table @ rates
-        off = np.log(predicted) - measured_logs
-        slopes = table * np.exp(place) / predicted[:, None]
-        weights = 1 / np.maximum(np.abs(off), _NEAR)
-        curve = slopes.T @ (weights[:, None] * slopes) + 2 * PULL * np.eye(len(place))
-        down = slopes.T @ (weights * off) + 2 * PULL * (place - start)
-        step = np.linalg.solve(curve + damping * np.diag(np.diag(curve)), -down)
-        tried = place + np.clip(step, -1, 1)
-        lower = _cost(tried, table, measured_logs)
-        if lower >= cost:
-            damping *= 4
-            continue
-        place, damping = tried, max(damping / 3, 1e-4)
-        if cost - lower < _SETTLED:
-            break
-        cost = lower
-    return rates_of(place)
-
-
-_NEAR = 0.1  # logarithms that are off by less count quadratically
-_SETTLED = 1e-9
-
-
-def _cost(
-    place: np.ndarray[Any, Any], table: np.ndarray[Any, Any], logs: np.ndarray[Any, Any]
-) -> float:
-    off = np.abs(np.log(table @ rates_of(place)) - logs)
-    huber = np.where(off < _NEAR, off * off / (2 * _NEAR), off - _NEAR / 2)
-    return float(huber.sum() + PULL * ((place - starts()) ** 2).sum())
-
-
-def _logs(some: Sequence[Row]) -> np.ndarray[Any, Any]:
-    return np.log([row.seconds for row in some])
-
-
-def ratios(some: Sequence[Row], rates: np.ndarray[Any, Any]) -> list[float]:
-    """Return the estimates of rows as parts of what was measured."""
-    return [float(np.dot(row.terms, rates) / row.seconds) for row in some]
-
-
-def left_out(some: Sequence[Row], of: Callable[[Row], str]) -> list[tuple[Row, float]]:
-    """Return the ratio of each row by a fit without any row of its model, or device."""
-    found: list[tuple[Row, float]] = []
-    for name in sorted({of(row) for row in some}):
-        rest = [row for row in some if of(row) != name]
-        tested = [row for row in some if of(row) == name]
-        found += zip(tested, ratios(tested, fitted(rest)), strict=True)
-    return found
-
-
-def score(some: Iterable[float]) -> Score:
-    """Return how far ratios are off: the number, the median and the 90th percentile."""
-    off = sorted(abs(ratio - 1) for ratio in some)
-    return Score(len(off), median(off), off[min(len(off) - 1, int(0.9 * len(off)))])
 
 
 FOLDS: dict[str, Callable[[Row], str]] = {
@@ -314,8 +236,11 @@ class Outcome(NamedTuple):
 def outcome() -> Outcome:
     """Fit to all rows, and to all but those of each model, device and generation."""
     some = rows()
-    rates = {name: float(f"{rate:.3g}") for name, rate in zip(NAMES, fitted(some), strict=True)}
-    return Outcome(some, rates, {name: left_out(some, of) for name, of in FOLDS.items()})
+    rates = {
+        name: float(f"{rate:.3g}")
+        for name, rate in zip(RATES.names, RATES.fitted(some), strict=True)
+    }
+    return Outcome(some, rates, {name: RATES.left_out(some, of) for name, of in FOLDS.items()})
 
 
 def facts(found: Outcome, date: str) -> str:
@@ -330,7 +255,7 @@ def facts(found: Outcome, date: str) -> str:
         *(f"{name} = {rate!r}" for name, rate in found.rates.items()),
         "",
         "[left_out]",
-        *(f"{name} = {_score_text(one)}" for name, one in found.scores.items()),
+        *(f"{name} = {estimate_training.score_text(one)}" for name, one in found.scores.items()),
         "",
         "[limits]",
         f"ranks = {sorted({row.ranks for row in found.rows})}",
@@ -340,14 +265,10 @@ def facts(found: Outcome, date: str) -> str:
     ]
     counts = Counter((row.device, row.dtype) for row in found.rows)
     for device in sorted({row.device for row in found.rows}):
-        dtypes = [dtype for dtype in LEAST if counts[device, dtype] >= FEWEST]
+        dtypes = [dtype for dtype in RATES.least if counts[device, dtype] >= FEWEST]
         if dtypes:
             lines.append(f"{device} = {dtypes}".replace("'", '"'))
     return "\n".join(lines) + "\n"
-
-
-def _score_text(one: Score) -> str:
-    return f"{{ rows = {one.rows}, median = {one.median:.3f}, p90 = {one.p90:.3f} }}"
 
 
 def _limits(some: Sequence[Row]) -> dict[str, int]:
@@ -368,13 +289,14 @@ def page(found: Outcome) -> str:
         (name, str(one.rows), f"{one.median:.1%}", f"{one.p90:.1%}") for name, one in scores.items()
     ]
     head = ("left out of the fit", "rows", "median", "p90")
-    shares = [(f"{1 / found.rates[name]:.2f}", text) for name, (_, text) in LEAST.items()]
-    counts = [(f"{found.rates[name]:.3g}", text) for name, (_, text) in COUNTS.items()]
+    shares = [(f"{1 / found.rates[name]:.2f}", text) for name, (_, text) in RATES.least.items()]
+    counts = [(f"{found.rates[name]:.3g}", text) for name, (_, text) in RATES.counts.items()]
     parts = [_INTRO.format(rows=len(found.rows)), measured.markdown(head, lines), _MEANING]
     parts += [measured.markdown(("rate", "what it is"), [*shares, *counts]), _LIMITS]
     for name in ("model", "device", "generation"):
         parts += [f"## By {name} left out\n", _fold_table(name, found.folds[name])]
     parts += ["## By kind of measurement\n", _kinds(found), _OTHERS, _others_table(found)]
+    parts.append(estimate_training.section(estimate_training.outcome()))
     return "\n".join(part.rstrip("\n") + "\n" for part in parts)
 
 
@@ -400,7 +322,7 @@ taken to hold as many sequences as fit, and at most 2,048, which is TensorRT-LLM
 and prompts of those that follow.
 
 There is no estimate for what was not scored on 10 rows at least: other devices, or other dtypes on them; models with experts, latent attention or states; fewer
-sequences in a step than were measured; pipelines; longer contexts. Training is not estimated.
+sequences in a step than were measured; pipelines; longer contexts.
 """
 
 _OTHERS = """## Other engines
@@ -446,5 +368,8 @@ def _others_table(found: Outcome) -> str:
 if __name__ == "__main__":
     today = datetime.now(UTC).date().isoformat()
     FACTS.write_text(facts(outcome(), today), encoding="utf-8")
+    of_training = estimate_training.facts(estimate_training.outcome(), today)
+    estimate_training.FACTS.write_text(of_training, encoding="utf-8")
     PAGE.write_text(page(outcome()), encoding="utf-8")
-    sys.stdout.write(f"{FACTS.relative_to(measured.ROOT)}\n{PAGE.relative_to(measured.ROOT)}\n")
+    for written in (FACTS, estimate_training.FACTS, PAGE):
+        sys.stdout.write(f"{written.relative_to(measured.ROOT)}\n")

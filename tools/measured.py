@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from weighbridge.answers.serve import Serving
+    from weighbridge.answers.train import TrainingFit
 
 ROOT = Path(__file__).parents[1]
 DATA = ROOT / "tests" / "data"
@@ -357,9 +358,9 @@ def bounds() -> list[Held]:
     readers: dict[str, Callable[[dict[str, str]], Held]] = {
         "serve-throughput": _of_full_load,
         "serve-latency": _of_latency,
-        "train-mfu": _of_share,
-        "train-time": _of_step,
-        "train-throughput": _of_throughput,
+        "train-mfu": _of_training,
+        "train-time": _of_training,
+        "train-throughput": _of_training,
     }
     rows = table("costs_measured.tsv")
     return [
@@ -460,12 +461,84 @@ def _of_latency(row: dict[str, str]) -> Held:
     return Held(name, f"{on}, {dtype}, {row['quantity']}", "s", bound.seconds, seconds)
 
 
-def _of_share(row: dict[str, str]) -> Held:
+def _of_training(row: dict[str, str]) -> Held:
     name = f"{row['model']}, {row['setup']}"
-    value = float(row["value"])
+    reason = _not_trained(row)
+    if reason:
+        return Held(name, row["device"], "s", 0, float(row["value"]), reason)
+    fit, seconds = trained(row)
+    return Held(name, row["device"], "s", fit.bound.seconds, seconds)
+
+
+def _not_trained(row: dict[str, str]) -> str:
+    """Return why the time of a training is not predicted, or nothing."""
+    if row["kind"] == "train-throughput" or "fp8" in row["setup"]:
+        return "training in FP8 is not predicted"
+    return ""
+
+
+def trained(row: dict[str, str]) -> tuple[TrainingFit, float]:
+    """Return a training whose time was measured, and the seconds of a step."""
+    if row["model"].startswith("MPT"):
+        return _of_mpt(row)
+    return _of_share(row) if row["kind"] == "train-mfu" else _of_step(row)
+
+
+def trainings() -> list[tuple[dict[str, str], TrainingFit, float]]:
+    """Return all trainings whose time was measured and is predicted."""
+    rows = table("costs_measured.tsv")
+    kinds = ("train-mfu", "train-time")
+    some = [row for row in rows if row["kind"] in kinds and not _not_trained(row)]
+    return [(row, *trained(row)) for row in some]
+
+
+_MPT = {
+    "125m": (768, 12, 12),
+    "1b": (2048, 24, 16),
+    "3b": (2560, 32, 20),
+    "7b": (4096, 32, 32),
+    "13b": (5120, 40, 40),
+    "30b": (7168, 48, 56),
+}
+"""Width, layers and heads (llm-foundry, scripts/train/yamls/pretrain)."""
+_MPT_DEVICES = {"h100_80gb": "H100", "a100_80gb": "A100-80GB", "a100_40gb": "A100-40GB"}
+_MPT_SETUP = re.compile(
+    r"seq(\d+) gpus(\d+) microbatch(\d+) accum\d+ gbs(\d+) \S+ (\S+) actckpt=(\w+)"
+)
+
+
+def _of_mpt(row: dict[str, str]) -> tuple[TrainingFit, float]:
+    """Return MPT in llm-foundry, as GPT-2 of the same sizes, whose matrices are the same.
+
+    Utilisation is by 6 FLOPs for each parameter and token, and attention without a mask
+    (llm-foundry, scripts/train/benchmarking/collect_results.py).
+    """
+    width, layers, heads = _MPT[row["model"].removeprefix("MPT-")]
+    given = _MPT_SETUP.search(row["setup"])
+    if given is None:
+        raise ValueError(row["setup"])
+    sequence, devices, micro_batch, batch = map(int, given.groups()[:4])
+    sizes = {"n_embd": width, "n_layer": layers, "n_head": heads, "n_positions": sequence}
+    fit = train(
+        "gpt2",
+        fields={**sizes, "vocab_size": 50368},
+        on=f"{devices}x{_MPT_DEVICES[row['device']]}",
+        batch=batch,
+        micro_batch=micro_batch,
+        sequence=sequence,
+        zero=3 if given[5] == "FULL_SHARD" else 2,
+        checkpointing="full" if given[6] == "True" else "none",
+        precision="fsdp",
+    )
+    of_token = 6 * fit.found.weighing.parameters + 12 * layers * width * sequence
+    peak = fit.devices.device.peaks["BF16"] * devices
+    return fit, of_token * sequence * batch / (float(row["value"]) / 100 * peak)
+
+
+def _of_share(row: dict[str, str]) -> tuple[TrainingFit, float]:
     given = re.search(r"gpus(\d+) TP(\d+) CP(\d+) PP(\d+)", row["setup"])
     if given is None:
-        return Held(name, row["device"], row["unit"], 0, value, "no operations recorded")
+        raise ValueError(row["setup"])
     devices, tensor, context, stages = map(int, given.groups())
     sequence = 8192 * context  # 131,072 with context parallelism over 16
     fit = train(
@@ -479,10 +552,11 @@ def _of_share(row: dict[str, str]) -> Held:
         pp=stages,
         schedule="interleaved",
         chunks=7,  # as many as 126 layers on 16 stages allow
+        sequence_parallel=True,
     )
     peak = fit.devices.device.peaks["BF16"]
-    bound = fit.model_flops_utilisation * peak
-    return Held(name, row["device"], "s for each FLOP", 1 / bound, 1e-12 / value)
+    needed = fit.model_flops_utilisation * fit.bound.seconds * peak  # of a device
+    return fit, needed / (float(row["value"]) * 1e12)
 
 
 def dtype_of(setup: str) -> str:
@@ -494,16 +568,13 @@ def dtype_of(setup: str) -> str:
 _GPT = {"22B": (48, 6144, 64), "530B": (105, 20480, 128)}
 
 
-def _of_step(row: dict[str, str]) -> Held:
-    name = f"{row['model']}, {row['setup']}"
-    size = row["model"].rpartition(" ")[2]
-    value = float(row["value"])
-    if size not in _GPT:
-        return Held(name, row["device"], row["unit"], 0, value, "several trainings in one figure")
-    layers, hidden, heads = _GPT[size]
+def _of_step(row: dict[str, str]) -> tuple[TrainingFit, float]:
+    layers, hidden, heads = _GPT[row["model"].rpartition(" ")[2]]
     nodes = re.search(r"nodes (\d+)", row["setup"])
-    stages = 1 if size == "22B" else 35
-    batch = {"22B": 4, "530B": 1920 if nodes else 280}[size]
+    stages = 1 if row["model"].endswith("22B") else 35
+    is_interleaved = stages > 1 and not nodes
+    batch = {1: 4, 35: 1920 if nodes else 280}[stages]
+    is_selective = "selective" in row["setup"]
     fit = train(
         "gpt2",
         fields={
@@ -515,21 +586,16 @@ def _of_step(row: dict[str, str]) -> Held:
         },
         on=f"{int(nodes[1]) * 8 if nodes else 8 * stages}xA100-80GB",
         batch=batch,
-        micro_batch=4 if size == "22B" else 1,
+        micro_batch=4 if stages == 1 else 1,
         sequence=2048,
         tp=8,
         pp=stages,
-        schedule="interleaved" if stages > 1 and not nodes else "1f1b",
-        chunks=3 if stages > 1 and not nodes else 1,
-        sequence_parallel=True,
-        checkpointing="selective" if "selective" in row["setup"] else "full",
+        schedule="interleaved" if is_interleaved else "1f1b",
+        chunks=3 if is_interleaved else 1,
+        sequence_parallel=is_selective,  # the baselines have neither
+        checkpointing="selective" if is_selective else "full",
     )
-    return Held(name, row["device"], "s", fit.bound.seconds, value)
-
-
-def _of_throughput(row: dict[str, str]) -> Held:
-    name, value = f"{row['model']}, {row['setup']}", float(row["value"])
-    return Held(name, row["device"], row["unit"], 0, value, "training in FP8 is not predicted")
+    return fit, float(row["value"])
 
 
 # Summaries
@@ -620,7 +686,7 @@ def page(megatron_rows: Sequence[Held], others: dict[str, Sequence[Held]]) -> st
 _REASONS_TORCH = """torchtitan computes in FP8 and compiles the model; we predict
 BF16. We also divide the inputs that tensor-parallel ranks gather from each other, as Megatron-LM does, where torch saves them whole: the
 prediction is much too low. peft says what was reserved,
-too, and its sequences are at most 768 tokens long. DoRA computes the norm of each adapted matrix, whose activations we do not count."""
+too, and its sequences are at most 768 tokens long."""
 
 _REASONS_CACHES = """Of the four devices of vLLM's second row one said 8.11 GiB, and the fewest tokens of all count."""
 

@@ -201,7 +201,10 @@ def weighed_shapes(path: Path, party: ThirdParty, setting: Mapping[str, Any]) ->
 
 
 def _known_fields(blueprint: Mapping[str, Any]) -> set[str]:
-    return {*_dotted(blueprint.get("defaults", {}))}
+    """Return the fields that decide a tensor; a null may be among the computed ones."""
+    return {
+        name for table in ("defaults", "computed") for name in _dotted(blueprint.get(table, {}))
+    }
 
 
 def _dotted(table: Mapping[str, Any], above: str = "") -> Iterator[str]:

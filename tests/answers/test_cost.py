@@ -486,3 +486,31 @@ def test_images_of_a_class_that_reads_none_are_refused() -> None:
     message = r"BertModel reads no images among its tokens \(images = 1\)\. Drop --images"
     with pytest.raises(UsageError, match=message):
         cost("bert-base-chinese", images=1)
+
+
+ONE_KEY_HEAD = {**TINY, "num_key_value_heads": 1}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["cost", "llama", "--seq", "8", "--train"],
+        ["formula", "llama", "--of", "saved"],
+        ["train", "llama", "--on", "8xH100", "--batch", "8", "--seq", "64"],
+    ],
+)
+def test_what_one_key_head_saves_is_refused(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = [f"{name}={value}" for name, value in ONE_KEY_HEAD.items()]
+    assert main([*words, *(word for one in given for word in ("--set", one))]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "was recorded only with several key heads (num_key_value_heads = 1)" in err
+
+
+def test_the_rest_of_a_run_with_one_key_head_is_the_same_expression() -> None:
+    many, one = (cost("llama", sequence=8, fields=fields) for fields in (TINY, ONE_KEY_HEAD))
+    fewer = 2 * TINY["num_hidden_layers"] * 2 * 8 * TINY["hidden_size"] * 2 * TINY["head_dim"]
+    assert many.forward_matmul_flops - one.forward_matmul_flops == fewer
+    assert cost("llama", sequence=8, train=True, fields={**ONE_KEY_HEAD, "num_attention_heads": 1})

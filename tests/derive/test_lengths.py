@@ -18,10 +18,12 @@ class Seen(NamedTuple):
     fields: dict[str, Any]
 
 
-def rules(dims: str, *lists: list[int] | None, when: str = "width != 0") -> list[str]:
+def rules(
+    dims: str, *lists: list[int] | None, when: str = "width != 0", of_stranger: bool = False
+) -> list[str]:
     raw = {"tensors": {"a.weight": dims, "b.weight": "width"}, "when": {"a": when}}
     probes = [Seen({"sizes": sizes, "width": 8}) for sizes in lists]
-    return length_rules(raw, cast("list[Probe]", probes))
+    return length_rules(raw, cast("list[Probe]", probes), of_stranger=of_stranger)
 
 
 def test_the_length_that_every_probe_had_is_the_length_that_is_proved() -> None:
@@ -43,3 +45,9 @@ def test_other_lists_have_no_rule(
     dims: str, lists: tuple[list[int] | None, ...], when: str
 ) -> None:
     assert rules(dims, *lists, when=when) == []
+
+
+@pytest.mark.parametrize("when", ["width != 0", "len(sizes) == 2", "width in sizes"])
+def test_a_stranger_s_list_has_the_lengths_that_were_tried(when: str) -> None:
+    assert rules("sizes[0] 4", [4, 8], [6, 9], when=when, of_stranger=True) == ["len(sizes) == 2"]
+    assert rules("sizes[0] 4", [4, 8], [4, 8, 9], when=when, of_stranger=True) == []

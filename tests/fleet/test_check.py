@@ -61,6 +61,28 @@ def test_a_checkpoint_that_agrees(here: Path, capsys: pytest.CaptureFixture[str]
     assert badge.get("aria-label") == f"weights: {count} parameters"
 
 
+@pytest.mark.parametrize(
+    ("config", "why"),
+    [
+        ({"model_type": "nobody-knows"}, "nobody-knows"),
+        ({**CONFIG, "num_attention_heads": 3}, "hidden_size % num_attention_heads"),
+    ],
+)
+def test_a_config_that_cannot_be_weighed_is_not_compared(
+    config: dict[str, object], why: str, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save(here / "good")
+    save(here / "odd")
+    (here / "odd" / "config.json").write_text(json.dumps(config))
+    assert main(["scan", "--check", "."]) == 0
+    out, err = capsys.readouterr()
+    (line,) = [line for line in out.splitlines() if line.startswith("odd")]
+    assert "not compared: " in line
+    assert why in " ".join(out.split())
+    assert "1 agree, 0 differ, 0 cannot be read, 1 were not compared." in out
+    assert err == ""
+
+
 @pytest.mark.parametrize("lang", ["en", "zh"])
 def test_one_that_differs_and_one_that_is_cut_short(
     lang: str, here: Path, capsys: pytest.CaptureFixture[str]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from weighbridge.costs.estimates import calibration
+from weighbridge.costs.training_estimates import training_calibration
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -36,6 +37,9 @@ def test_the_files_are_those_of_today(estimate: ModuleType) -> None:
     found, shipped = estimate.outcome(), estimate.FACTS.read_text(encoding="utf-8")
     assert estimate.facts(found, calibration().date) == shipped
     assert estimate.PAGE.read_text(encoding="utf-8") == estimate.page(found)
+    training = estimate.estimate_training
+    shipped = training.FACTS.read_text(encoding="utf-8")
+    assert training.facts(training.outcome(), training_calibration().date) == shipped
 
 
 def test_what_was_left_out_is_near(estimate: ModuleType) -> None:
@@ -48,20 +52,30 @@ def test_what_was_left_out_is_near(estimate: ModuleType) -> None:
     assert scores["generation"].p90 <= 0.25
 
 
+def test_trainings_that_were_left_out_are_near(estimate: ModuleType) -> None:
+    scores = estimate.estimate_training.outcome().scores
+    assert scores["model"].rows >= 43
+    assert scores["model"].median <= 0.135
+    assert scores["model"].p90 <= 0.28
+    assert scores["device"].median <= 0.17
+    assert scores["device"].p90 <= 0.37
+    assert scores["source"].median <= 0.22
+
+
 @pytest.mark.parametrize("name", ["model", "device", "generation"])
 def test_a_fit_sees_nothing_of_what_it_is_scored_on(
     estimate: ModuleType, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    of, really_fitted = estimate.FOLDS[name], estimate.fitted
+    of, really_fitted = estimate.FOLDS[name], estimate.RATES.fitted
     seen: list[set[str]] = []
 
     def fitted(rows: list[object]) -> object:
         seen.append({of(row) for row in rows})
         return really_fitted(rows)
 
-    monkeypatch.setattr(estimate, "fitted", fitted)
+    monkeypatch.setattr(estimate.RATES, "fitted", fitted)
     rows = estimate.outcome().rows
-    fold = estimate.left_out(rows, of)
+    fold = estimate.RATES.left_out(rows, of)
     names = sorted({of(row) for row in rows})
     assert [set(names) - rest for rest in seen] == [{one} for one in names]
     assert sorted(row for row, _ in fold) == sorted(rows)
@@ -78,12 +92,14 @@ def test_a_fit_finds_the_rates_that_made_the_rows(estimate: ModuleType) -> None:
         terms = tuple(share / rate for share, rate in zip(shares, true, strict=True))
         seconds = float(numpy.dot(terms, true))
         rows.append(estimate.Row("", "H100", "F8", 1, 1, 1, "", seconds, terms))
-    assert estimate.fitted(rows) == pytest.approx(true, rel=0.02)
+    assert estimate.RATES.fitted(rows) == pytest.approx(true, rel=0.02)
 
 
 def test_no_share_is_more_than_all_of_it(estimate: ModuleType) -> None:
     rates = calibration().rates
-    assert all(rates[name] >= 1 for name in estimate.LEAST)
+    assert all(rates[name] >= 1 for name in estimate.RATES.least)
+    rates = training_calibration().rates
+    assert all(rates[name] >= 1 for name in estimate.estimate_training.RATES.least)
 
 
 def test_the_newest_of_several_versions_counts(estimate: ModuleType) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import weakref
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
 import weighbridge as wb
 from weighbridge import data
+from weighbridge.costs.adapting import Adapting
 from weighbridge.costs.lora import LoraAdapter, lora_tensors
 from weighbridge.costs.lora_settings import lora_settings
 
@@ -391,3 +394,44 @@ def test_all_linear_modules_of_unusual_classes(family: str) -> None:
     assert shapes == {name: tuple(tensor.shape) for name, tensor in held.items()}
     counts = (adapter.trainable_parameters, adapter.all_parameters)
     assert counts == made.get_nb_trainable_parameters()
+
+
+class Kept:
+    """A tensor that a graph saves; it dies with the graph."""
+
+    def __init__(self, tensor: Any) -> None:
+        self.tensor = tensor
+
+
+@pytest.mark.parametrize("is_dora", [False, True])
+def test_an_adapter_saves_what_peft_s_saves(*, is_dora: bool) -> None:
+    tokens, width, widths = 20, 64, {"query": 48, "value": 16}
+    model = torch.nn.ModuleDict(
+        {name: torch.nn.Linear(width, out, bias=False) for name, out in widths.items()}
+    )
+    model.forward = lambda states: [model[name](states) for name in widths]
+    config = peft.LoraConfig(r=4, target_modules=list(widths), use_dora=is_dora)
+    adapted = peft.get_peft_model(model.to(torch.bfloat16), config)
+    graph: weakref.WeakSet[Kept] = weakref.WeakSet()
+
+    def saved(tensor: Any) -> Kept:
+        kept = Kept(tensor)
+        graph.add(kept)
+        return kept
+
+    states = torch.randn(tokens, width, dtype=torch.bfloat16, requires_grad=True)
+    with torch.autograd.graph.saved_tensors_hooks(saved, lambda kept: kept.tensor):
+        given = adapted(states)
+    gc.collect()
+    parameters = {one.untyped_storage().data_ptr() for one in adapted.parameters()}
+    storages = {kept.tensor.untyped_storage().data_ptr(): kept.tensor for kept in graph}
+    theirs = sum(
+        tensor.untyped_storage().nbytes()
+        for place, tensor in storages.items()
+        if place not in parameters
+    )
+    inputs = tuple((name, width, 4) for name in widths)
+    magnitudes = tuple(widths.items()) if is_dora else ()
+    ours = Adapting((), "F32", 16, inputs, frozenset(), magnitudes)
+    assert sum(ours.added_bytes(tokens, "BF16").values()) == theirs
+    assert len(given) == len(widths)

@@ -135,7 +135,7 @@ class FormulaWriter(RunTotals):
 
         ``only`` chooses the paths of modules.
         """
-        for template in self._found.known.entries(self._found.class_name, kind):
+        for template in self._found.entries(kind):
             if only is not None and not only(template.path):
                 continue
             entry = self._in_run(template)

@@ -9,6 +9,7 @@ from weighbridge.lean_typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from typing import Any
 
+    from weighbridge.answers.recorded import RecordedModel
     from weighbridge.answers.serve import Serving
     from weighbridge.costs.estimates import Calibration
 
@@ -103,12 +104,13 @@ def setting_of(serving: Serving) -> PassSetting:
         device.link,
         serving.service.plan.tensor,
         division.layers,
-        _width(serving),
+        width_of(serving.found),
     )
 
 
-def _width(serving: Serving) -> int:
-    fields = serving.found.weighing.ledger.fields
+def width_of(found: RecordedModel) -> int:
+    """Return the width of the hidden states."""
+    fields = found.weighing.ledger.fields
     return next((fields[name] for name in _WIDTHS if name in fields), 0)
 
 

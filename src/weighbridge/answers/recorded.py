@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from weighbridge.algebra.expr import Tree
-    from weighbridge.blueprint.operations import Operation, Operations
+    from weighbridge.blueprint.operations import Operation, Operations, OperationTemplate
     from weighbridge.blueprint.schema import Template
     from weighbridge.models.find import Described
 
@@ -70,6 +70,15 @@ class RecordedModel(NamedTuple):
     def names(self, **run: Any) -> dict[str, Any]:
         """Return the values of the names in expressions for a run."""
         return self.known.names(_fields(self.weighing), **run)
+
+    def entries(self, kind: str) -> tuple[OperationTemplate, ...]:
+        """Return the operations of a kind, not yet bound to a run.
+
+        Raises:
+            ModelError: they were not recorded for such a config.
+        """
+        self.known.check_saved(kind, self.names())
+        return self.known.entries(self.class_name, kind)
 
     def bind(self, kind: str, names: Mapping[str, Any]) -> list[Operation]:
         """Return the operations of a kind in a run."""

@@ -97,7 +97,7 @@ class SweptTotals(RunTotals):
         self, kind: str, only: Callable[[str], bool] | None = None
     ) -> Iterator[tuple[OperationTemplate, Any, list[Any]]]:
         """Yield each operation of a kind, how often it is done, and its dims."""
-        for entry in self._found.known.entries(self._found.class_name, kind):
+        for entry in self._found.entries(kind):
             places = self._places(entry)
             if (type(places) is int and not places) or (only is not None and not only(entry.path)):
                 continue

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from weighbridge.answers.data_table import DataTable
+    from weighbridge.answers.estimating_training import TrainingEstimate
     from weighbridge.answers.recorded import RecordedModel
     from weighbridge.costs.adapting import Adapting
     from weighbridge.costs.collectives import Collective
@@ -348,6 +349,23 @@ class Trainer:
         return modules.held(operations["checkpointed"], plan, dtype), most, outputs
 
 
+class LinkSeconds(NamedTuple):
+    """The least seconds that a rank sends in a step.
+
+    ``tensor`` is for tensor-parallel ranks; ``node`` and ``network`` for copies of the model, in a
+    node and between nodes, which go on at once.
+    """
+
+    tensor: float
+    node: float
+    network: float
+
+    @property
+    def one_after_another(self) -> float:
+        """The seconds if copies wait until tensor-parallel ranks have sent."""
+        return self.tensor + max(self.node, self.network)
+
+
 class TrainingFit(TabularAnswer):
     """What `train` returns.
 
@@ -479,12 +497,16 @@ class TrainingFit(TabularAnswer):
     def _passes(self) -> int:
         return self.setting.batch // self.setting.micro_batch
 
+    @property
+    def attention_flops(self) -> int:
+        """The FLOPs of attention in the forward passes of a step, as if nothing were masked."""
+        return (self.whole.figures["forward_attention_flops"] or 0) * self._passes
+
     def _with_half_attention(self, flops: int, passes: int) -> float:
         """Return FLOPs with half of the attention, of so many passes of it, in a causal model."""
         if not self.found.has("step"):
             return flops
-        attention = self.whole.figures["forward_attention_flops"] or 0
-        return flops - attention * passes * self._passes / 2
+        return flops - self.attention_flops * passes / 2
 
     @cached_property
     def bound(self) -> Bound:
@@ -523,10 +545,15 @@ class TrainingFit(TabularAnswer):
             return 0.0
         known, key = self.trainer.link_seconds, (self.setting.plan, self._pass)
         if key not in known:
-            known[key] = max(map(self._stage_seconds, self._outer_stages))
+            known[key] = max(max(self._stage_links(stage)) for stage in self._outer_stages)
         return known[key]
 
-    def _stage_seconds(self, stage: int) -> float:
+    @cached_property
+    def links(self) -> LinkSeconds:
+        """The least seconds that the first rank sends in a step."""
+        return self._stage_links(0)
+
+    def _stage_links(self, stage: int) -> LinkSeconds:
         plan, device = self.setting.plan, self.devices.device
         inside, outside = device.link or 0, device.network or 0
         # Copies in one node divide what they send to other nodes.
@@ -539,8 +566,8 @@ class TrainingFit(TabularAnswer):
                 near = min(one.ranks, together)  # wherever the ranks stand, no more are in a node
                 in_node += one.least_sent(near)
                 between += one.least_sent(ceil(one.ranks / near)) / near
-        is_near = plan.tensor * plan.context <= device.node
-        return max(
+        is_near = plan.tensor <= device.node
+        return LinkSeconds(
             _over(of_tensor, inside if is_near else outside),
             _over(in_node, inside),
             _over(between, outside),
@@ -576,6 +603,13 @@ class TrainingFit(TabularAnswer):
         if self.hours is None or self.budget.price is None:
             return None
         return self.hours * self.budget.price * self.setting.plan.world
+
+    @cached_property
+    def estimate(self) -> TrainingEstimate:
+        """The calibrated estimate of time, or why there is none."""
+        from weighbridge.answers import estimating_training  # noqa: PLC0415  # searches do without
+
+        return estimating_training.training_estimate(self)
 
     @cached_property
     def changes(self) -> list[Change]:
@@ -646,6 +680,7 @@ class TrainingFit(TabularAnswer):
             "model_flops_utilisation": self.model_flops_utilisation,
             "hours": self.hours,
             "money": self.money,
+            "estimate": self.estimate.to_dict(),
             "changes": [change._asdict() for change in self.changes],
             "notes": self.notes,
             "evidence": self.found.evidence,

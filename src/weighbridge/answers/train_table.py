@@ -18,6 +18,7 @@ from weighbridge.render.words import words
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from weighbridge.answers.estimating_training import TrainingEstimate
     from weighbridge.answers.train import TrainingFit
     from weighbridge.costs.schedule import StagePass
     from weighbridge.costs.training import RankMemory
@@ -36,7 +37,11 @@ def train_document(training: TrainingFit, lang: str) -> Document:
     if training.setting.plan.pipeline > 1:
         blocks.append(_stages(training, texts))
     blocks.append(_time(training, texts))
-    notes = [texts["counted"], Aside(texts["evidence"].format(**training.found.evidence))]
+    notes = [
+        texts["counted"],
+        _about_estimate(training, texts),
+        Aside(texts["evidence"].format(**training.found.evidence)),
+    ]
     blocks.append(Notes(tuple(notes)))
     return Document(tuple(blocks), lang)
 
@@ -129,24 +134,65 @@ def _time(training: TrainingFit, texts: Mapping[str, str]) -> Table:
     device = training.devices.device
     dtype, peak = peak_of(device, precision_called(training.setting.precision).compute)
     bound = training.bound
-    at_least = texts["at_least"]
+    at_least, found = texts["at_least"], training.estimate
     rows = [
-        (texts["step_flops"], units.short(training.step_flops)),
-        (texts["peak_flops"].format(dtype=dtype), f"{units.short(round(peak))}FLOP/s"),
-        (texts["seconds"], f"{at_least} {units.measured(bound.seconds)} s"),
-        (texts["limit"], texts[f"limit_{bound.limit}"]),
-        (texts["tokens_per_second"], f"{texts['at_most']} {_thousands(training)}"),
-        (texts["utilisation"], units.percent(training.model_flops_utilisation)),
+        (texts["step_flops"], units.short(training.step_flops), ""),
+        (texts["peak_flops"].format(dtype=dtype), f"{units.short(round(peak))}FLOP/s", ""),
+        (texts["seconds"], f"{at_least} {units.measured(bound.seconds)} s", _seconds(found)),
+        (texts["limit"], texts[f"limit_{bound.limit}"], ""),
+        (
+            texts["tokens_per_second"],
+            f"{texts['at_most']} {units.count(round(training.tokens_per_second))}",
+            _rounded(found.tokens_per_second),
+        ),
+        (texts["utilisation"], units.percent(training.model_flops_utilisation), _share(found)),
     ]
-    if training.hours is not None:
-        rows.append((texts["hours"], f"{at_least} {units.count(round(training.hours))}"))
-    if training.money is not None:
-        rows.append((texts["money"], f"{at_least} {units.count(round(training.money))}"))
-    return Table((texts["bound"], texts["value"]), tuple(rows), "<>", 0)
+    for name in ("hours", "money"):
+        least = getattr(training, name)
+        if least is not None:
+            value = f"{at_least} {units.count(round(least))}"
+            rows.append((texts[name], value, _rounded(getattr(found, name))))
+    header = (texts["bound"], texts["value"], texts["estimate"])
+    if found.seconds is None:
+        return Table(header[:-1], tuple(row[:-1] for row in rows), "<>", 0)
+    return Table(header, tuple(rows), "<>>", 0)
 
 
-def _thousands(training: TrainingFit) -> str:
-    return units.count(round(training.tokens_per_second))
+def _seconds(found: TrainingEstimate) -> str:
+    return "" if found.seconds is None else f"{units.measured(found.seconds)} s"
+
+
+def _rounded(value: float | None) -> str:
+    return "" if value is None else units.count(round(value))
+
+
+def _share(found: TrainingEstimate) -> str:
+    share = found.model_flops_utilisation
+    return "" if share is None else units.percent(share)
+
+
+def _about_estimate(training: TrainingFit, texts: Mapping[str, str]) -> str:
+    """Return what the estimate is from and how far it is off, or why there is none."""
+    found, setting = training.estimate, training.setting
+    rates = found.calibration
+    if found.reason:
+        return texts[f"no_estimate_{found.reason}"].format(
+            device=training.devices.device.name,
+            dtype=precision_called(setting.precision).compute,
+            least_devices=units.count(rates.least_devices),
+            most_devices=units.count(rates.most_devices),
+            least_tokens=units.count(rates.least_tokens),
+            most_sequence=units.count(rates.most_sequence),
+        )
+    of_model, of_device = rates.left_out["model"], rates.left_out["device"]
+    return texts["train_estimated"].format(
+        date=rates.date,
+        rows=rates.rows,
+        median=units.percent(of_model.median),
+        p90=units.percent(of_model.p90),
+        device_median=units.percent(of_device.median),
+        device_p90=units.percent(of_device.p90),
+    )
 
 
 def train_picture(training: TrainingFit, lang: str) -> str:

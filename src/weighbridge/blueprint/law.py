@@ -301,11 +301,13 @@ def _used(raw: Raw) -> Iterator[str]:
 
 
 def _placeholder(piece: str) -> str:
-    """Return the placeholder that a piece consists of or ends in, as `expert_{i}` does."""
-    stem, brace, index = piece.partition("{")
-    if stem and not _PIECE.fullmatch(stem):
+    """Return the placeholder that a piece consists of or has after a stem: `bias_l{i}_reverse`."""
+    stem, brace, rest = piece.partition("{")
+    index, end, ending = rest.partition("}")
+    is_named = not stem or _PIECE.fullmatch(stem)
+    if not is_named or (ending and not (stem and _PIECE.fullmatch(ending))):
         return piece
-    return f"{brace}{index}"
+    return f"{brace}{index}{end}"
 
 
 def _paths(raw: Raw) -> Iterator[str]:

@@ -34,6 +34,8 @@ KINDS = ("forward", "backward", "saved")
 PRODUCTS = ("forward", "backward", "recomputed", "step")
 TENSORS = ("saved", "checkpointed", "prefilled", "stepped")
 ALL_KINDS = (*PRODUCTS, *TENSORS)
+_OF_BACKWARD = ("saved", "checkpointed")
+KEY_HEADS = "num_key_value_heads"
 RUN_NAMES = (
     *("batch", "sequence", "target", "past", "choices", "images", "patches"),
     *("attention", "device", "dtype", "training"),
@@ -174,6 +176,24 @@ class Operations:
             and _as_filed(fields[name]) not in (value if isinstance(value, list) else [value])
         }
 
+    def check_saved(self, kind: str, names: Mapping[str, Any]) -> None:
+        """Refuse what a backward pass needs of a model with one key head for many query heads.
+
+        The repetition of one key head is a view, of several a copy, and runs with one were not
+        recorded. FLOPs and the cache are the same expressions.
+
+        Raises:
+            ModelError: ``kind`` is such a kind, and ``names`` has one key head.
+        """
+        heads, keys = names.get("num_attention_heads"), names.get(KEY_HEADS)
+        if kind in _OF_BACKWARD and KEY_HEADS in self.fields and keys == 1 != heads:
+            raise ModelError(
+                f"what {self.family} saves for a backward pass was recorded only with several key "
+                "heads",
+                values={KEY_HEADS: keys},
+                hint="`weighbridge measure` runs the class itself",
+            )
+
     def entries(self, class_name: str, kind: str) -> tuple[OperationTemplate, ...]:
         """Return a class's operations of one of `KINDS`.
 
@@ -226,6 +246,7 @@ class Operations:
             ModelError: there is no such class.
             ExpressionError: a name has no value, or an expression does not give a size.
         """
+        self.check_saved(kind, names)
         binding = _Binding(self.repeat, names)
         return list(chain.from_iterable(map(binding.bound, self.entries(class_name, kind))))
 

@@ -92,7 +92,7 @@ def assemble(
         **tables,
         "classes": {name: _without_empty(part) for name, part in classes.items()},
     }
-    raw["require"] += length_rules(raw, probes)
+    raw["require"] += length_rules(raw, probes, of_stranger=subject.is_explored_for_equals)
     return {key: value for key, value in raw.items() if value or key in _ALWAYS_WRITTEN}
 
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from weighbridge.derive.probing.subject import Subject
 
 UNSEEN = 24  # unseen random configs that a base class must predict
+UNSEEN_OF_STRANGERS = 72  # the same for code that nobody else has looked at
 UNSEEN_AFTER = 8  # the same for each task class
 ATTEMPTS = 6  # each attempt learns from the mismatches of the one before
 _PINNED_FROM = 4  # the attempt from which a field that mismatches have in common is pinned
@@ -111,7 +112,7 @@ def _with_proof(
             if name not in blueprint.class_names:
                 continue
             is_base = one_class is learned[0]
-            count = UNSEEN if is_base else UNSEEN_AFTER
+            count = _number_unseen(subject) if is_base else UNSEEN_AFTER
             configs = [dict(subject.start), *unseen(one_class.exploration, count)]
             result = prove_class(blueprint, subject, name, configs, most=count + 1)
             if is_base:
@@ -119,6 +120,10 @@ def _with_proof(
             if result.mismatches:
                 mismatches[name] = result.mismatches
     return candidate._replace(raw={**candidate.raw, "proof": proof}, mismatches=mismatches)
+
+
+def _number_unseen(subject: Subject) -> int:
+    return UNSEEN_OF_STRANGERS if subject.is_explored_for_equals else UNSEEN
 
 
 def _read_back(candidate: CandidateBlueprint) -> Blueprint:

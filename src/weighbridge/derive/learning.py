@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from weighbridge.derive.probing.subject import Subject
 
 IN_A_ROW = 20  # random configs that a draft must predict before it is believed
+IN_A_ROW_OF_STRANGERS = 40  # the same for code that nobody else has looked at
 IN_A_ROW_AFTER = 8  # the same for a class explored after another with the same config
 _PATIENCE = 6  # drafts in a row that leave the same parts unknown
 _MOST_PINNABLE = 24  # fields that are tried at their defaults
@@ -132,6 +133,8 @@ def _explored(exploration: Exploration, runs: Runs, like: Learned | None = None)
     """Explore and generalize a class; pin fields if the draft is incomplete without it."""
     if like is None:
         wanted_in_a_row, most_small = IN_A_ROW, None
+        if exploration.subject.is_explored_for_equals:
+            wanted_in_a_row = IN_A_ROW_OF_STRANGERS
         explore_configs(exploration)
     else:
         wanted_in_a_row, most_small = IN_A_ROW_AFTER, _SMALL_AFTER

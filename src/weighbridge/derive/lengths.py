@@ -15,11 +15,14 @@ if TYPE_CHECKING:
     from weighbridge.derive.probing.probe import Probe
 
 
-def length_rules(raw: Mapping[str, Any], probes: Sequence[Probe]) -> list[str]:
+def length_rules(
+    raw: Mapping[str, Any], probes: Sequence[Probe], *, of_stranger: bool = False
+) -> list[str]:
     """Return the rules on the lengths of lists, as expressions.
 
     A longer list may build more tensors. If the blueprint names every item and nothing else of a
-    list, and all probes had lists of one length, nothing shows what another length does.
+    list, and all probes had lists of one length, nothing shows what another length does. The code
+    of a stranger is held to this whatever else the blueprint asks of the list.
     """
     items: dict[str, set[int]] = {}
     otherwise: set[str] = set()
@@ -27,9 +30,10 @@ def length_rules(raw: Mapping[str, Any], probes: Sequence[Probe]) -> list[str]:
     for text in (*texts, *all_dims(raw)):
         _note_uses(parse(text), items, otherwise)
     rules = []
-    for path in sorted(items.keys() - otherwise):
+    for path in sorted(items.keys() | otherwise if of_stranger else items.keys() - otherwise):
         length = _only_length(path, probes)
-        if length and {*range(length)} <= {index % length for index in items[path]}:
+        named = {index % length for index in items.get(path, ())} if length else set()
+        if length and (of_stranger or {*range(length)} <= named):
             rules.append(f"len({path}) == {length}")
     return rules
 

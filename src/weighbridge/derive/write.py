@@ -184,12 +184,22 @@ def _conditions_above(draft: Draft, kept: Iterable[str]) -> dict[str, Tree]:
     for path, condition in draft.conditions.items():
         if condition is None:
             continue
-        item = f"{path}{{{path.count('{')}}}"
         if any(f"{template}.".startswith(f"{path}.") for template in kept):
             conditions[path] = joined("and", [*_of(conditions, path), condition])
-        elif any(f"{template}.".startswith(f"{item}.") for template in kept):
+        for item in _items_of_stem(path, kept):
             conditions[item] = joined("and", [condition, *_of(conditions, item)])
     return conditions
+
+
+def _items_of_stem(path: str, kept: Iterable[str]) -> list[str]:
+    """Return the paths of numbered items without a module above: ``bias_l{0}`` for ``bias_l``."""
+    start = f"{path}{{{path.count('{')}}}"
+    items = [
+        template[: len(start)] + template[len(start) :].partition(".")[0]
+        for template in kept
+        if template.startswith(start)
+    ]
+    return list(dict.fromkeys(items))
 
 
 def _of(conditions: Mapping[str, Tree], path: str) -> list[Tree]:

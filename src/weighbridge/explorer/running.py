@@ -18,7 +18,7 @@ from weighbridge.answers.fitting import context_allowance, usable_bytes
 from weighbridge.answers.recorded import learned_positions, recorded
 from weighbridge.answers.serve import serve
 from weighbridge.answers.train import train
-from weighbridge.blueprint.operations import CACHE_START, COMPUTE, PRODUCTS, ROTATED
+from weighbridge.blueprint.operations import CACHE_START, COMPUTE, KEY_HEADS, PRODUCTS, ROTATED
 from weighbridge.blueprint.paths import indices_in
 from weighbridge.costs.activations import DIVIDED, Modules
 from weighbridge.costs.attribution import Attribution
@@ -55,6 +55,7 @@ _IN_TRAINING = ("forward", "backward", "saved", "checkpointed")
 _AFTER, _CORE, _DIVIDED = 2, 4, 8
 """Marks of a module: it does not stand before the layers, is attention itself, is divided."""
 _ROPE = ("rope_scaling", "rope_parameters", "rotary_pct", "rotary_dim", "head_dim", ROTATED)
+_MOST_TIMES = 4  # a dial of key heads goes up to so many times its start
 _WHOLE_DTYPES = ("F32", "F16", "BF16")
 
 
@@ -136,15 +137,19 @@ class _RunOfPage:
     def _held(self) -> dict[str, list[Any]]:
         """Return the values that fields must keep, of those that a dial could change."""
         own_fields = self.weighing.model.fields
+        held = {**self.known.held}
+        heads = own_fields.get(KEY_HEADS)
+        if KEY_HEADS in self.known.fields and type(heads) is int:
+            held.setdefault(KEY_HEADS, [*range(2, _MOST_TIMES * heads + 1)])  # see `check_saved`
         return {
             name: [value_json(each) for each in (value if isinstance(value, list) else [value])]
-            for name, value in self.known.held.items()
+            for name, value in held.items()
             if name in own_fields
         }
 
     def _of_kind(self, kind: str) -> Iterator[list[Any]]:
         decided = self._decided(kind)
-        for entry in self.known.entries(self.weighing.class_name, kind):
+        for entry in self.found.entries(kind):
             when = None if entry.when is None else settled(entry.when, decided, self._nullable)
             if when == ("value", False):
                 continue

@@ -79,7 +79,7 @@ def _weighed(config: str, architectures: Any) -> dict[str, Any]:
 
 def _agrees(row: Mapping[str, Any], one: ListedCheckpoint) -> bool | None:
     """Return whether a checkpoint is what its config says; None if that cannot be compared."""
-    if row["config_parameters"] is None:
+    if row.get("config_parameters") is None:
         return None
     try:
         for stored in readers.read_group(one.group):

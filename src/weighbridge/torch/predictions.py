@@ -9,7 +9,7 @@ from weighbridge.blueprint import operations
 from weighbridge.costs import costs
 from weighbridge.costs.costs import Note
 from weighbridge.costs.profiles import OF_FORMAT_1, PROFILES, nearest_profile
-from weighbridge.errors import shorten
+from weighbridge.errors import ModelError, shorten
 
 if TYPE_CHECKING:
     from typing import Any
@@ -125,7 +125,7 @@ def predicted_by_name(
 
 
 def _bound(known: Operations, model: Model, run: Workload, kind: str) -> list[Operation] | None:
-    """Return the operations of a kind, or None if they were not recorded with the run's kernels.
+    """Return the operations of a kind, or None if they were not recorded for such a run.
 
     For CUDA those of the nearest kernels are taken: what they save is an estimate.
     """
@@ -138,4 +138,8 @@ def _bound(known: Operations, model: Model, run: Workload, kind: str) -> list[Op
         return None
     kernels = {**PROFILES[profile].names, "dtype": recorded_dtype(run.dtype)}
     names = known.names({**model.given, **model.fields}, **{**run.names, **kernels})
+    try:
+        known.check_saved(kind, names)
+    except ModelError:
+        return None
     return known.bind(run.class_name, kind, names)

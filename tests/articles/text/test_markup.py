@@ -55,3 +55,10 @@ class="katex-html">768/12=46</span></span>.</p>
     audited = examine(Source("a.html", page, "utf-8", html=True)).findings
     assert [(slip.line, slip.stated) for slip in audited.slips] == [(2, "46"), (6, "7"), (8, "11")]
     assert audited.checked == 5
+
+
+@pytest.mark.parametrize("rule", ["===", "=== ===", "---", "| - | - |", "=" * 60])
+def test_a_rule_is_no_text_and_a_torn_one_takes_no_longer(rule: str) -> None:
+    assert markup.plain_text(f"1538\n{rule}\n2") == "1538\n\n2"
+    torn = "=" * 200 + "tiple 1538"  # one pattern needed more time for each further sign
+    assert markup.plain_text(torn) == torn

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from math import prod
 from typing import Any
 
@@ -102,3 +103,17 @@ def test_attention_kernels_have_the_products_of_the_mathematics() -> None:
     found = record(Attention(), {"x": query})
     assert flops(found.forward) == 2 * (2 * 2 * 3 * 5 * 5 * 8)
     assert flops(found.backward) == 2 * flops(found.forward)
+
+
+def tensors() -> int:
+    gc.collect()
+    return sum(type(item) is torch.Tensor for item in gc.get_objects())
+
+
+def test_a_run_forward_leaves_nothing_behind() -> None:
+    # Softmax saves its own result: a graph that is never run backward must not keep itself alive.
+    given = torch.ones(2, 3, requires_grad=True)
+    before = tensors()
+    with Recorder(torch.nn.Identity()).running():
+        functional.softmax(given, -1)
+    assert tensors() == before

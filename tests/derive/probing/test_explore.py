@@ -82,7 +82,8 @@ def test_the_number_of_layers_is_reduced_with_the_lists_that_follow_it() -> None
 
 def test_lists_of_one_length_are_turned_together_with_the_field_that_counts_them() -> None:
     assert explored_once("Lists").findings.groups == [
-        {"num_stages": 2, "widths": [8, 12], "kinds": ["full", "slide"]}
+        {"num_stages": 2, "widths": [8, 12], "kinds": ["full", "slide"]},
+        {"num_stages": 4, "widths": [8, 12, 16, 16], "kinds": ["full", "slide", "full", "full"]},
     ]
     assert any(probe.fields["num_stages"] == 2 for probe in explored_once("Lists").probes)
 

@@ -25,7 +25,15 @@ if TYPE_CHECKING:
 Place = tuple[int, tuple[int, ...]]  # an observation, and the indices of a module or value in it
 Environment = dict[str, Any]  # the values of fields by name, and of indices as "@0", "@1"
 
-_NUMBERED = re.compile(r"(.*\D)?(\d+)")
+_NUMBERED = re.compile(r"(.*\D)?(\d+)|(.*\D)(\d+)(_[a-z]+)")
+
+
+class _Numbered(NamedTuple):
+    """The number in a piece of a name: ("expert_", 7, ""), ("bias_l", 0, "_reverse")."""
+
+    stem: str
+    number: int
+    ending: str
 
 
 class Observed(NamedTuple):
@@ -140,6 +148,8 @@ def templated(path: str, repeats: Callable[[str], bool]) -> tuple[str, tuple[int
         ('stages.{0}.conv1.weight', (2,))
         >>> templated("experts.expert_7.wi", lambda path: path == "experts.expert_")
         ('experts.expert_{0}.wi', (7,))
+        >>> templated("bias_l7_reverse", lambda path: path == "bias_l")
+        ('bias_l{0}_reverse', (7,))
     """
     pieces = _numbered_pieces(path)
     if pieces is None:
@@ -148,28 +158,31 @@ def templated(path: str, repeats: Callable[[str], bool]) -> tuple[str, tuple[int
     for piece, numbered in pieces:
         written = piece
         if numbered is not None:
-            stem, number = numbered
+            stem, number, ending = numbered
             if repeats(f"{template}.{stem}".strip(".")):
-                written = f"{stem}{{{len(indices)}}}"
+                written = f"{stem}{{{len(indices)}}}{ending}"
                 indices.append(number)
         template = f"{template}.{written}" if template else written
     return template, tuple(indices)
 
 
 @cache
-def _numbered_pieces(path: str) -> list[tuple[str, tuple[str, int] | None]] | None:
+def _numbered_pieces(path: str) -> list[tuple[str, _Numbered | None]] | None:
     """Return the pieces of a path, with stem and number of each; None if no piece has a number."""
-    pieces = [(piece, _stem_and_number(piece)) for piece in path.split(".")]
+    pieces = [(piece, _with_number(piece)) for piece in path.split(".")]
     return pieces if any(numbered for _, numbered in pieces) else None
 
 
 @cache
-def _stem_and_number(piece: str) -> tuple[str, int] | None:
-    """Return the stem and the number of a piece that ends in one: ("expert_", 7), ("", 2)."""
-    numbered = _NUMBERED.fullmatch(piece)
-    if numbered is None:
+def _with_number(piece: str) -> _Numbered | None:
+    """Return what is around the number of a piece; None if it has none, or is a name with one."""
+    match = _NUMBERED.fullmatch(piece)
+    if match is None:
         return None
-    return numbered[1] or "", int(numbered[2])
+    at_end, number, before, number_inside, ending = match.groups()
+    if number_inside is not None:
+        return _Numbered(before, int(number_inside), ending)
+    return _Numbered(at_end or "", int(number), "")
 
 
 @cache
@@ -228,9 +241,9 @@ def counted_stems(names: Iterable[str]) -> dict[str, int]:
     for name in names:
         above = ""
         for piece in name.split("."):
-            numbered = _stem_and_number(piece)
-            if numbered is not None and numbered[0]:
-                stem, number = numbered
-                numbers.setdefault(f"{above}.{stem}".strip("."), set()).add(number)
+            numbered = _with_number(piece)
+            if numbered is not None and numbered.stem:
+                stem = f"{above}.{numbered.stem}".strip(".")
+                numbers.setdefault(stem, set()).add(numbered.number)
             above = f"{above}.{piece}"
     return {stem: len(seen) for stem, seen in numbers.items() if seen == set(range(len(seen)))}

@@ -160,7 +160,8 @@ class Recorder:
                 dims = (storage_bytes // element_bytes,)
             dtype = str(tensor.dtype).removeprefix("torch.")
             self.recording.saved.append(Saved(self._stack[-1], dtype, dims, storage_bytes))
-        return tensor
+        # A node that saves its own output would keep itself alive, and its graph with it.
+        return tensor.detach()
 
 
 def _unpack(tensor: torch.Tensor) -> torch.Tensor:

@@ -420,7 +420,11 @@ def _takes_item(exploration: Exploration, path: str, items: list[str], text: str
 
 
 def change_lengths(exploration: Exploration) -> None:
-    """Lengthen and shorten lists that belong together, with one item for each stage."""
+    """Lengthen and shorten lists that belong together, with one item for each stage.
+
+    One length is enough for a family; what a stranger's code does with two stages may not show what
+    it does with three.
+    """
     for (holder, length), lists in _lists_of_stages(exploration).items():
         counts = _stage_counts(exploration, holder, length)
         for changes in _other_lengths(lists, counts, length):
@@ -430,7 +434,8 @@ def change_lengths(exploration: Exploration) -> None:
                 exploration.findings.groups.append(changes)
                 if exploration.is_new(probe):
                     exploration.keep(probe)
-                break
+                if not exploration.subject.is_explored_for_equals:
+                    break
 
 
 def _other_lengths(lists: Changes, counts: list[str], length: int) -> Iterator[Changes]:
