@@ -225,6 +225,22 @@ def test_a_text_in_loops_over_chunks_has_their_number_as_rounds(seed: str) -> No
     }
 
 
+def test_a_text_that_is_also_outside_its_loop_has_no_constant_as_rounds(seed: str) -> None:
+    """In F32 with a batch of 1, Mamba's states are as large as a parameter that is kept besides."""
+    family = draws_of("mamba")
+    draws = family.alike(random.Random(seed), 3)  # noqa: S311
+    runs = []
+    for draw in draws:
+        item = RecordedItem("backbone.layers.0.mixer", "F32", (draw.fields["hidden_size"],))
+        runs.append({"saved": [item] * (draw.run["sequence"] + 3)})
+    memory = Memory(family, "MambaForCausalLM", draws, family.windows)
+    reading = Reading(memory, RunMode("train", "cuda-eager", "F32"), runs, None, learns=True)
+    assert reading.found() == {
+        ("saved backbone.layers.{i}.mixer", "F32 hidden_size", (0,)): 2,
+        ("saved backbone.layers.{i}.mixer", "sequence+1 x F32 hidden_size", (0,)): 1,
+    }
+
+
 def test_a_rule_may_name_a_field_of_another_part(seed: str) -> None:
     (draw,) = draws_of("siglip").alike(random.Random(seed), 1)  # noqa: S311
     widths = {part: draw.changes[f"{part}_config.hidden_size"] for part in ("text", "vision")}

@@ -6,7 +6,7 @@ import itertools
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from weighbridge.algebra.expr import evaluate
+from weighbridge.algebra.expr import evaluate, names_in
 from weighbridge.blueprint.operations import COMPUTE, PRODUCTS
 from weighbridge.derive.operations.draws import sums_in
 from weighbridge.derive.operations.module_paths import ModulePaths
@@ -219,8 +219,20 @@ class Reading:
                 looped += loops
                 yield from loops
             else:
-                times = self._rounds.expressed((rest,) * len(self._runs))
+                times, apart = self._rounds_of(rest)
+                yield from [text] * apart
                 yield text._replace(times=times)
+
+    def _rounds_of(self, count: int) -> tuple[Tree, int]:
+        """Return the rounds of a loop, and how often a text that occurs so often is outside it.
+
+        Where a batch is 1, a tensor of a loop over a sequence may be as large as some others.
+        """
+        for apart in range(_MOST_REPEATS + 1):
+            times = self._rounds.expressed((count - apart,) * len(self._runs))
+            if not set(LENGTHS).isdisjoint(names_in(times)):
+                return times, apart
+        return self._rounds.expressed((count,) * len(self._runs)), 0
 
     def _in_pieces(self, count: int) -> list[Tree]:
         """Return the loops over the pieces of a sequence in which a text occurs so often.
