@@ -52,7 +52,7 @@ SIZES = {
 
 @pytest.mark.parametrize(("dtype", "precision"), [("bfloat16", "bf16"), ("float32", "fp32")])
 def test_a_step_peaks_at_the_gradients_of_the_loss(dtype: str, precision: str) -> None:
-    batch, sequence = 2, 256
+    batch, sequence = 32, 16  # short, so that it does not matter which kernel saves scores
     model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**SIZES))
     model = model.to(getattr(torch, dtype)).train()
     words = torch.randint(0, SIZES["vocab_size"], (batch, sequence))

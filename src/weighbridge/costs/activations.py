@@ -183,7 +183,7 @@ class Modules:
         return Held(by_layer, first, last)
 
     def of_loss(self, saved: Iterable[Operation], plan: ParallelPlan, dtype: str) -> int:
-        """Return the largest tensor that the loss saves on a rank: the logarithms of the softmax."""
+        """Return the largest tensor that the loss saves on a rank: logarithms of the softmax."""
         sizes = (_bytes(tensor, dtype) for tensor in saved if not tensor.path)
         return ceil(max(sizes, default=0) / plan.tensor)
 
