@@ -169,7 +169,7 @@ export class Running {
     const activations = sum([...of.layers.values(), of.first, of.last, again]), layer = [...of.layers.values()].reduce(larger, 0);
     // The first pass begins without gradients where nothing was summed before it.
     return [
-      ["loss", { ...states, gradients: 0, activations, transient: times(2, outputs.reduce(larger)) }],
+      ["loss", { ...states, gradients: 0, activations, transient: times(2, larger(outputs.reduce(larger), this.ofLoss(run))) }],
       ["backward", { ...states, activations: larger(again, layer), transient: times(2, outputs[0]) }],
       ["step", { ...states, activations: 0, transient: times(training.temporaries, parameters, training.updated) }],
     ];
@@ -187,6 +187,11 @@ export class Running {
       else last = plus(last, times(size, of.places));
     }
     return { layers, first, last };
+  }
+
+  /** Return the bytes of the largest tensor that the loss saves; its two gradients are as large. */
+  private ofLoss(run: Run): Int {
+    return this.kind("saved", run).filter((of) => !of.path[0]).map((of) => this.bytes(of, this.data.training.compute)).reduce(larger, 0);
   }
 
   /** Return the bytes of the largest output of a product in the layers, before them and after them. */
