@@ -373,8 +373,8 @@ INTEGERS_OF = {
     | {"alignment", "tokens", "kv_bytes_per_token"},
 }
 """Further columns of integers of one answer."""
-NOT_COLUMNS = {"cell", "design", "row"}
-"""The groupings by pairs or points: no one column names a row."""
+NOT_COLUMNS = {"plan", "cell", "design", "row"}
+"""The groupings by plans, pairs or points: no one column names a row."""
 OF_LISTS = {"shape", "expected_shape", "found_shape", "dims", "classes", "holes", "about"} | {
     *("rank", "types"),
 }
@@ -388,6 +388,7 @@ def each_table(name: str, folder: Path) -> Iterator[tuple[Any, str]]:
     if name == "Sweep":
         pytest.importorskip("duckdb")
     answer = TABULAR[name](folder)
+    assert answer.groupings
     for by in answer.groupings:
         yield answer, by
 

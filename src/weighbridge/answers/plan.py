@@ -140,6 +140,8 @@ class PlanSearch(TabularAnswer):
         True
     """
 
+    groupings = ("plan",)
+
     def __init__(
         self, found: RecordedModel, devices: Devices, first: TrainingSetting, allowance: int
     ) -> None:

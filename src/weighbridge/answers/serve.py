@@ -280,6 +280,8 @@ class Serving(TabularAnswer):
         (True, 17179869184, True)
     """
 
+    groupings = ("held",)
+
     def __init__(
         self,
         found: RecordedModel,

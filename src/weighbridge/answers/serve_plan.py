@@ -50,6 +50,8 @@ class ServiceSearch(TabularAnswer):
         (0, 4)
     """
 
+    groupings = ("plan",)
+
     def __init__(
         self, found: RecordedModel, devices: Devices, first: Service, allowance: int
     ) -> None:
