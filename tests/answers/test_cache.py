@@ -117,6 +117,19 @@ def test_of_attention_and_scans_only_keys_and_values_grow(
     assert found.bytes_per_token == kept_of_a_token
 
 
+@pytest.mark.parametrize("context", [1, 131_072])
+def test_one_layer_in_eight_of_jamba_keeps_keys_and_values(context: int) -> None:
+    """The defaults are the sizes of ai21labs/Jamba-v0.1."""
+    jamba = {"model_type": "jamba", "architectures": ["JambaForCausalLM"], "dtype": "bfloat16"}
+    found = wb.cache(jamba, context=context)
+    assert found.bytes_per_token == 4 * 2 * 8 * 128 * 2
+    assert {group.name: group.bytes for group in found.groups} == {
+        "keys_and_values": context * 4 * 2 * 8 * 128 * 2,
+        "conv_states": 28 * 8192 * 4 * 2,
+        "recurrent_states": 28 * 8192 * 16 * 4,
+    }
+
+
 HYBRID: dict[str, Any] = {
     "format": 2,
     "family": "gemma2",
