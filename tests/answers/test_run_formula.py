@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from chinese import english_in
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 import weighbridge as wb
@@ -110,6 +110,7 @@ def in_sql(query: str, sizes: dict[str, int]) -> tuple[Any, ...]:
 @given(drawn=st.data())
 def test_the_code_gives_the_numbers_of_cost(family: str, of: str, drawn: st.DataObject) -> None:
     fields = drawn.draw(configs(family))
+    assume(of != "saved" or fields["num_key_value_heads"] > 1)  # one is refused
     found = wb.formula(family, fields=fields, of=of, dtype="bf16")
     functions, query = run_python(found.text(code="python")), found.text(code="sql")
     for _ in range(3):
@@ -143,6 +144,15 @@ def test_a_longer_list_of_layers_is_refused() -> None:
     assert functions["cache_bytes"](num_hidden_layers=4)
     with pytest.raises(ValueError, match="num_hidden_layers <= 4"):
         functions["cache_bytes"](num_hidden_layers=5)
+
+
+def test_one_key_head_is_refused_where_tensors_are_saved() -> None:
+    fields = {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 4}
+    code = wb.formula("llama", of="saved", fields=fields, dtype="bf16").text(code="python")
+    function = run_python(code)["saved_for_backward_bytes"]
+    assert function(num_key_value_heads=2)
+    with pytest.raises(ValueError, match="1 < num_key_value_heads"):
+        function(num_key_value_heads=1)
 
 
 def test_more_tokens_than_positions_are_refused() -> None:

@@ -10,7 +10,7 @@ from weighbridge.algebra.settle import settled
 from weighbridge.answers.conditions import PlaceCounter, with_minima
 from weighbridge.answers.recorded import learned_positions
 from weighbridge.answers.run_totals import RunTotals
-from weighbridge.blueprint.operations import RUN_NAMES
+from weighbridge.blueprint.operations import KEY_HEADS, MANY_KEY_HEADS, OF_BACKWARD, RUN_NAMES
 from weighbridge.errors import WeighbridgeError
 from weighbridge.ledger.lettering import Lettering
 from weighbridge.ledger.letters import Letters
@@ -70,6 +70,11 @@ class RunLettering(Lettering):
         if rule[:2] == ("<", ("value", 0)) and rule[2][0] == "name":
             return self.least_of(rule[2][1]) == 1
         return rule == ("value", True)
+
+    def note_saved(self, kind: str, entry: OperationTemplate) -> None:
+        """Note the rule that `Operations.check_saved` refuses configs by, where a size shows it."""
+        if kind in OF_BACKWARD and any(KEY_HEADS in names_in(dim) for dim in entry.dims):
+            self.assumed[MANY_KEY_HEADS] = None
 
     @property
     def fixed_names(self) -> tuple[str, ...]:
@@ -142,6 +147,7 @@ class FormulaWriter(RunTotals):
             places = self._counter.places(entry)
             if places.terms:
                 self._note(entry)
+                self.lettering.note_saved(kind, entry)
                 dims = [self._letters.of(dim) for dim in entry.dims]
                 yield entry, places * self._letters.of(entry.times), dims
 

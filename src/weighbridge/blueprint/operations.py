@@ -34,8 +34,10 @@ KINDS = ("forward", "backward", "saved")
 PRODUCTS = ("forward", "backward", "recomputed", "step")
 TENSORS = ("saved", "checkpointed", "prefilled", "stepped")
 ALL_KINDS = (*PRODUCTS, *TENSORS)
-_OF_BACKWARD = ("saved", "checkpointed")
+OF_BACKWARD = ("saved", "checkpointed")
+"""The kinds of tensors that a backward pass needs."""
 KEY_HEADS = "num_key_value_heads"
+MANY_KEY_HEADS: Tree = ("<", ("value", 1), ("name", KEY_HEADS))
 RUN_NAMES = (
     *("batch", "sequence", "target", "past", "choices", "images", "patches"),
     *("attention", "device", "dtype", "training"),
@@ -186,7 +188,7 @@ class Operations:
             ModelError: ``kind`` is such a kind, and ``names`` has one key head.
         """
         heads, keys = names.get("num_attention_heads"), names.get(KEY_HEADS)
-        if kind in _OF_BACKWARD and KEY_HEADS in self.fields and keys == 1 != heads:
+        if kind in OF_BACKWARD and KEY_HEADS in self.fields and keys == 1 != heads:
             raise ModelError(
                 f"what {self.family} saves for a backward pass was recorded only with several key "
                 "heads",
