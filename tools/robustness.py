@@ -11,13 +11,11 @@ same seed throws the same, but for fuzzing, which runs for a time. ``--share`` t
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import os
 import random
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -28,6 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import fuzz
+from time_limit import time_limit
 
 import weighbridge as wb
 
@@ -46,10 +45,6 @@ LONGEST_MESSAGE = 2000  # characters
 ANSWERED, REFUSED, EITHER, FAILED = OUTCOMES = "answered", "refused", "either", "failed"
 Outcome = tuple[str, str]
 """What came of something thrown, and what it was; "either" is answered or refused, as it should."""
-
-
-class TooLongError(Exception):
-    """An answer took more than its time."""
 
 
 # Each function yields what came of each thing that it throws
@@ -140,26 +135,12 @@ def _of_command(*arguments: str) -> str:
 
 def _of_call(answer: Callable[[], Any]) -> str:
     try:
-        with _at_most(MOST_SECONDS):
+        with time_limit(MOST_SECONDS):
             return REFUSED if answer() is False else ANSWERED
     except wb.WeighbridgeError as error:
         return REFUSED if 0 < len(str(error)) < LONGEST_MESSAGE else FAILED
     except Exception:  # anything else is what this looks for
         return FAILED
-
-
-@contextlib.contextmanager
-def _at_most(seconds: int) -> Iterator[None]:
-    def stop(*_: object) -> None:
-        raise TooLongError
-
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(seconds)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
 
 
 def _run(*arguments: str, timeout: int | None = None) -> subprocess.CompletedProcess[str]:
@@ -254,9 +235,12 @@ def main() -> int:
     shown = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=shown)
     parser.add_argument("--share", type=float, default=1.0, help="of how many (default: 1)")
-    parser.add_argument("--only", metavar="TITLE", help="throw this alone, and keep other counts")
+    titles = [one["title"] for one in described()]
+    parser.add_argument("--only", choices=titles, help="throw this alone, and keep other counts")
     parser.add_argument("-o", "--output", type=Path, default=WRITTEN)
     options = parser.parse_args()
+    if options.only and not options.output.exists():
+        parser.error(f"{options.output}: there are no other counts to keep; leave --only out")
     kept = json.loads(options.output.read_text(encoding="utf-8"))["thrown"] if options.only else []
     rows = []
     for one in described():

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
-import signal
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from time_limit import time_limit
 
 import weighbridge as wb
 from attacking import reference
@@ -14,7 +14,7 @@ from attacking.trees import copied
 from weighbridge.blueprint import law, schema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from attacking.trees import Config
 
@@ -71,14 +71,14 @@ class Scale:
 def verdict(config: Config, class_name: str, scale: Scale) -> Verdict:
     """Compare the counts of a class; totals that agree by accident differ in their shapes."""
     try:
-        with _time_limit(SECONDS_PER_CLASS):
+        with time_limit(SECONDS_PER_CLASS):
             truth = reference.count(config, class_name)
     except reference.RefusedByReferenceError as error:
         return _without_truth(config, class_name, scale, str(error))
     except (TimeoutError, MemoryError):
         return Verdict(class_name, SKIPPED)
     try:
-        with _time_limit(SECONDS_PER_CLASS):
+        with time_limit(SECONDS_PER_CLASS):
             weighing = scale.weigh(config, class_name)
     except wb.WeighbridgeError as error:
         return Verdict(class_name, REFUSED, truth.total, reason=reason_of(error))
@@ -108,20 +108,6 @@ def reason_of(error: Exception) -> str:
     text = str(error).removeprefix("the config: ")
     text = re.sub(r"\[[^\]]*\]", "[…]", text.partition(". ")[0]).removesuffix(".")
     return re.sub(r"(?<![\w.])-?\d+", "N", text)[:_LONGEST_REASON]
-
-
-@contextlib.contextmanager
-def _time_limit(seconds: int) -> Iterator[None]:
-    def stop(*_: object) -> None:
-        raise TimeoutError
-
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(seconds)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
 
 
 def task_classes(classes: Mapping[str, Any] | tuple[str, ...]) -> list[str]:

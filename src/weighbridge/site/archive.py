@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import weighbridge
 from weighbridge import data
 from weighbridge.errors import WeighbridgeError
-from weighbridge.models.catalogue import PATH as CATALOGUE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -20,7 +19,6 @@ NOT_IN_BROWSERS = ("derive", "torch")
 """Rooms that need PyTorch, which does not run in a browser."""
 _TABLES = tuple(f"{NAME}/data/{folder}/" for folder in ("facts", "flows", "operations", "words"))
 """Folders of files that are compiled, of which an archive needs the names alone."""
-_READ_AS_TEXT = f"{NAME}/data/{CATALOGUE}"
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the same files make the same archive, whenever it is made
 
 
@@ -70,7 +68,7 @@ def package_files(without: Iterable[str] = ()) -> Mapping[str, bytes]:
         inside = f"{NAME}/data/{data.COMPILED}"
         files |= {f"{inside}/{path}": content for path, content in compiled_tables()}
     compiled = [name for name in files if name.startswith(_TABLES) and name.endswith(".toml")]
-    return {**files, **{name: b"" for name in compiled if name != _READ_AS_TEXT}}
+    return {**files, **dict.fromkeys(compiled, b"")}
 
 
 def _folder_of(package: object) -> str:
