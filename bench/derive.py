@@ -1,6 +1,8 @@
 """Measures how long deriving blueprints takes, in processor time.
 
-Run it as ``python bench/derive.py``, or with the names of families; it needs transformers.
+Run it as ``python bench/derive.py``, or with the names of families; it needs transformers. With
+``--operations`` it measures how long deriving the operations of families takes: of every fourth
+family that has them, if none is named.
 
 Each family is derived in its own process, which imports nothing that `weighbridge derive` has not
 imported before the first family. Its time is divided by that of building its base class once, at
@@ -19,6 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from _pairs import machine
 
+from weighbridge.blueprint.operations import available
 from weighbridge.derive.running import runs
 
 if TYPE_CHECKING:
@@ -28,6 +31,7 @@ SAMPLE = (
     *("bert", "llama", "t5", "gpt2", "falcon", "vit", "clip", "swin", "wav2vec2", "mamba2", "opt"),
     *("resnet", "bart", "whisper", "roberta", "gemma3", "qwen2_vl", "deepseek_v3", "mixtral"),
 )
+_EVERY = 4  # of the families that have operations, in the order of their names
 _BUILDS = 5  # the fastest of these is compared with
 
 
@@ -39,11 +43,11 @@ class Measurement(NamedTuple):
     probes: int
 
 
-def measured(family: str) -> Measurement:
-    """Derive a family in a process of its own and return what it took."""
+def measured(task: runs.Task) -> Measurement:
+    """Derive what a task asks for in a process of its own and return what it took."""
     context = multiprocessing.get_context("fork")
     pipe, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_measure, args=(family, theirs))
+    process = context.Process(target=_measure, args=(task, theirs))
     process.start()
     theirs.close()
     measurement = Measurement(*json.loads(pipe.recv_bytes()))
@@ -51,24 +55,25 @@ def measured(family: str) -> Measurement:
     return measurement
 
 
-def _measure(family: str, pipe: Connection) -> None:
+def _measure(task: runs.Task, pipe: Connection) -> None:
     quiet = os.open(os.devnull, os.O_WRONLY)
     os.dup2(quiet, 1)
     os.dup2(quiet, 2)
-    subject: Any = runs.subject_of(runs.Task(family))
+    subject: Any = runs.subject_of(task)
     build_seconds = min(_seconds_of_a_build(subject) for _ in range(_BUILDS))
     probes = 0
-    take = subject.probe
+    name = "build" if task.operations else "probe"
+    take = getattr(subject, name)
 
     def counted(*arguments: Any, **options: Any) -> Any:
         nonlocal probes
         probes += 1
         return take(*arguments, **options)
 
-    subject.probe = counted
+    setattr(subject, name, counted)
     runs.subject_of = lambda _: subject
     start = time.process_time()
-    runs._derived(runs.Task(family))
+    runs._derived(task)
     seconds = time.process_time() - start
     pipe.send_bytes(json.dumps([seconds, build_seconds, probes]).encode())
 
@@ -85,11 +90,17 @@ def _seconds_of_a_build(subject: Any) -> float:
 
 def main() -> None:
     """Print the time of each family, then the median and the total."""
+    operations = "--operations" in sys.argv
+    named = [word for word in sys.argv[1:] if not word.startswith("--")]
+    usual = available()[::_EVERY] if operations else SAMPLE
     runs.reference()
-    print(f"processor time of deriving a family, and × of building it once; {machine()}")
+    what = "the operations of a family" if operations else "a family"
+    print(f"processor time of deriving {what}, and × of building it once; {machine()}")
     measurements = []
-    for family in sys.argv[1:] or SAMPLE:
-        seconds, build_seconds, probes = measurement = measured(family)
+    for family in named or usual:
+        seconds, build_seconds, probes = measurement = measured(
+            runs.Task(family, operations=operations)
+        )
         measurements.append(measurement)
         ratio = seconds / build_seconds
         print(f"  {family:<16} {seconds:6.2f} s  × {ratio:5.0f}  {probes:5} probes", flush=True)

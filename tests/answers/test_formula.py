@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import sqlite3
 import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import sqlite
 from drawn import bases, ledgers
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -116,8 +116,8 @@ def run(code: str) -> dict[str, Any]:
 
 def ask(query: str) -> tuple[int, ...]:
     """Return the row that SQLite computes."""
-    found: tuple[int, ...] = sqlite3.connect(":memory:").execute(query).fetchone()
-    return found
+    (found,) = sqlite.rows(query)
+    return tuple(found)
 
 
 def flat(written: str) -> str:

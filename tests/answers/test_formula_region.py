@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import random
 import re
-import sqlite3
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import sqlite
 from made_up import blueprint
 
 from weighbridge.algebra.expr import parse, source
@@ -43,9 +43,8 @@ def answer(query: str, row: dict[str, int]) -> int | None:
         value, kind, name = column.groups()
         return f"CAST({row.get(name, value)} AS {kind}) AS {name}"
 
-    total: int | None = (
-        sqlite3.connect(":memory:").execute(COLUMN.sub(replaced, query)).fetchone()[0]
-    )
+    total: int | None
+    ((total, *_),) = sqlite.rows(COLUMN.sub(replaced, query))
     return total
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-import sqlite3
 from typing import Any
 
 import pytest
+import sqlite
 from chinese import english_in
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
@@ -100,8 +100,8 @@ def in_sql(query: str, sizes: dict[str, int]) -> tuple[Any, ...]:
             rf"CAST\(\d+ AS BIGINT\) AS {name}\b", f"CAST({value} AS BIGINT) AS {name}", query
         )
         assert replaced == 1
-    answer: tuple[Any, ...] = sqlite3.connect(":memory:").execute(query).fetchone()
-    return answer
+    (answer,) = sqlite.rows(query)
+    return tuple(answer)
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import itertools
 import random
-import sqlite3
 from typing import TYPE_CHECKING
 
 import pytest
+import sqlite
 import sweeps
 
 import weighbridge as wb
@@ -248,8 +248,7 @@ def test_a_query_runs_elsewhere_where_it_is_plain() -> None:
     swept = sweep("bert", {"num_hidden_layers": [3, 4]})
     (variant,) = swept.variants
     text = variant.query.text(points="SELECT 3 AS num_hidden_layers UNION ALL SELECT 4")
-    rows = sqlite3.connect(":memory:").execute(text).fetchall()
-    assert [row[:2] for row in rows] == [
+    assert [row[:2] for row in sqlite.rows(text)] == [
         (layers, wb.weigh("bert", fields={"num_hidden_layers": layers}).parameters)
         for layers in (3, 4)
     ]

@@ -281,11 +281,13 @@ def sql(written: Lettering, formulas: Formulas) -> Query:
 
     Example:
         >>> import sqlite3
+        >>> from contextlib import closing
         >>> from weighbridge.ledger.lettering import Lettering
         >>> from weighbridge.answers.weigh import weigh
         >>> ledger = weigh("bert-base-chinese").ledger
         >>> query = sql(Lettering(ledger), {"parameters": ledger.formula()})
-        >>> sqlite3.connect(":memory:").execute(query.text).fetchone()
+        >>> with closing(sqlite3.connect(":memory:")) as database:
+        ...     database.execute(query.text).fetchone()
         (102267648,)
     """
     fields, numbers = written.values, dict[str, int]()
