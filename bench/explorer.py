@@ -56,17 +56,6 @@ def print_sizes() -> None:
     )
 
 
-def values_of(rows: Sequence[dict[str, float]], name: str) -> list[float]:
-    """Return a value of each step.
-
-    A step that turns layers into layers of another kind changes areas by whole layers, so that its
-    moves are apart from those of the others.
-    """
-    if name in {"moved", "rekinded"}:
-        return [row["moved"] for row in rows if (row["rekinded"] > 0) == (name == "rekinded")]
-    return [row[name] for row in rows]
-
-
 def print_dials(model: str, browser: str, folder: Path) -> None:
     """Print what the steps of the dials of a page take."""
     page = wb.explore(model).save(folder / "page.html")
@@ -79,11 +68,8 @@ def print_dials(model: str, browser: str, folder: Path) -> None:
         ("cpu", "ms of CPU of the main thread, painted"),
         ("painted", "ms on the clock, painted"),
         ("moved", "px, the farthest move of a cell"),
-        ("rekinded", "px, the same where a step gives layers other tensors"),
     ):
-        values = values_of(rows, name)
-        if not values:
-            continue
+        values = [row[name] for row in rows]
         middle, near, most = (at_share(values, share) for share in (0.5, NEAR, 1))
         print(f"  {middle:7.2f} median {near:7.2f} p95 {most:7.2f} most   {unit}")
 

@@ -60,11 +60,6 @@ def test_every_area_is_true_to_its_parameters(family: str) -> None:
     assert sum(run.each * run.many for run in runs_of(ledger)) == whole
 
 
-def test_layers_that_are_alike_are_drawn_once_wherever_they_stand() -> None:
-    runs = [run for run in runs_of(wb.weigh("qwen3_next").ledger) if run.path == "layers"]
-    assert [(run.first, run.many) for run in runs] == [(0, 36), (3, 12)]
-
-
 def test_names_from_a_file_are_text(tmp_path: Path) -> None:
     path = tmp_path / '"><img src=x onerror=alert(1)>.json'
     path.write_text(json.dumps({"model_type": "bert"}))

@@ -6,7 +6,7 @@ import type { Contract, Lang, Piece, Two } from "./contract.ts";
 import { byComponent, check, Model, sum } from "./ledger.ts";
 import type { Changes, Entry } from "./ledger.ts";
 import { escape, letter, Writer } from "./math.ts";
-import { runsOf, runsOfOperations, spans, strata, without } from "./strata.ts";
+import { runsOf, runsOfOperations, strata, without } from "./strata.ts";
 import type { Band, Cell, Run } from "./strata.ts";
 import { dialsOf, fits, ladder } from "./dials.ts";
 import { count, fitted, paint, share, short, storedBytes } from "./figures.ts";
@@ -387,7 +387,7 @@ export class Explorer {
     if (!slim && h >= 15) labels.push(this.side(run, width + 12, y, h, all - width - 12));
     const ties = run.parts.flatMap((part) => part.cells.filter((cell) => cell.entry?.tied));
     if (ties.length && h < 1) thin.push(...ties.map((cell) => `${cell.tensor} → ${cell.entry!.of.tie![0]}`));
-    if (h > 0) out.push(`<rect class="hit" tabindex="0" role="button" data-do="zoom ${escape(run.key)}" data-k="${escape(run.key)}" aria-label="${this.html("look", { name: this.longLabel(run), kind: run.kind, amount: this.amount(run.each), many: run.many })}" ${place(0, y, width, h)}/>`);
+    if (h > 0) out.push(`<rect class="hit" tabindex="0" role="button" data-do="zoom ${escape(run.key)}" data-k="${escape(run.key)}" aria-label="${this.html("look", { name: this.label(run), kind: run.kind, amount: this.amount(run.each), many: run.many })}" ${place(0, y, width, h)}/>`);
   }
 
   /** Draw a hairline for each expert and shade those that a token meets; return how wide these are. */
@@ -402,16 +402,8 @@ export class Explorer {
   }
 
   label(run: Run): string {
-    const { layers, many, all } = run, [first] = layers, last = layers.at(-1);
-    if (!layers.length) return run.path.split(".").at(-1)!;
-    if (many === 1) return this.word("layer", { first });
-    return last! - first + 1 === layers.length ? this.word("layers", { first, last, many }) : this.word("layers_of", { many, all });
-  }
-
-  /** Return the label of a run with all its layers, where they do not follow on each other. */
-  private longLabel(run: Run): string {
-    const label = this.label(run), { layers } = run;
-    return layers.length && layers.at(-1)! - layers[0] + 1 !== layers.length ? `${label} (${spans(layers)})` : label;
+    if (run.first === null) return run.path.split(".").at(-1)!;
+    return run.many > 1 ? this.word("layers", { first: run.first, last: run.first + run.many - 1, many: run.many }) : this.word("layer", { first: run.first });
   }
 
   private side(run: Run, x: number, y: number, h: number, room: number): string {

@@ -1,6 +1,6 @@
 // The map: what is stored, in checkpoint order from top to bottom, every area in proportion to its parameters. A row is a
-// layer; layers that are alike are one run, drawn once where the first of them stands, so that columns line up and a dial
-// only moves edges: nothing changes places. explorer/base_map.py draws the same boxes.
+// layer; layers that follow on each other and are alike are one run, drawn once, so that columns line up and a dial only
+// moves edges: nothing changes places. explorer/base_map.py draws the same boxes.
 
 import type { Contract } from "./contract.ts";
 import type { Int } from "./expr.ts";
@@ -10,12 +10,9 @@ import type { Bound } from "./running.ts";
 /** A tensor with its parameters in one layer, or the operations of a module with what they take. */
 export interface Cell { tensor: string; entry?: Entry; bound?: Bound; each: number }
 export interface Part { component: string; cells: Cell[]; each: number }
-/** Layers that are alike: `layers` are their indices, of `all` in their list; a run outside of a list has none. */
-export interface Run { key: string; path: string; layers: number[]; all: number; many: number; parts: Part[]; each: number; kind: string }
+export interface Run { key: string; path: string; first: number | null; many: number; parts: Part[]; each: number; kind: string }
 export interface Box { run: Run; part: Part; cell: Cell; x: number; y: number; w: number; h: number }
 export interface Band { run: Run; y: number; h: number; parts: { part: Part; x: number; w: number }[] }
-
-const MOST_SPANS = 6;
 
 interface Row { path: string; index: number | null; cells: Cell[] }
 
@@ -39,28 +36,18 @@ export function runsOfOperations(data: Contract, drawn: [Bound, Int][]): Run[] {
 }
 
 function alike(data: Contract, lists: Map<string, Row[]>): Run[] {
-  return [...lists.values()].flatMap((list) => {
-    const runs = new Map<string, Run>();
+  const found: Run[] = [];
+  let signature = "";
+  for (const list of lists.values())
     for (const row of list.sort((a, b) => a.index! - b.index!)) {
-      const signature = row.cells.map((cell) => `${cell.tensor} ${cell.entry?.shape} ${cell.entry?.tied} ${cell.each}`).join("|");
-      const known = runs.get(signature), parts = known ? known.parts : partsOf(data, row), layers = row.index === null ? [] : [row.index];
-      if (known) { known.layers.push(...layers); known.many++; }
-      else runs.set(signature, { key: `${row.path} ${row.index ?? ""}`.trim(), path: row.path, layers, all: list.length, many: 1, parts, each: total(parts), kind: kindOf(data, row) });
+      const own = `${row.path}|${row.cells.map((cell) => `${cell.tensor} ${cell.entry?.shape} ${cell.entry?.tied} ${cell.each}`).join("|")}`;
+      const last = found.at(-1);
+      if (last && row.index !== null && own === signature) { last.many++; continue; }
+      signature = own;
+      const parts = partsOf(data, row), each = total(parts);
+      found.push({ key: `${row.path} ${row.index ?? ""}`.trim(), path: row.path, first: row.index, many: 1, parts, each, kind: kindOf(data, row) });
     }
-    return [...runs.values()];
-  });
-}
-
-/** Return layers as spans: "0–2, 4–6, …"; of many spans the first ones and the last. */
-export function spans(layers: number[]): string {
-  const found: [number, number][] = [];
-  for (const layer of layers) {
-    const last = found.at(-1);
-    if (last && layer === last[1] + 1) last[1] = layer;
-    else found.push([layer, layer]);
-  }
-  const texts = found.map(([first, last]) => (first === last ? String(first) : `${first}–${last}`));
-  return (texts.length > MOST_SPANS ? [...texts.slice(0, MOST_SPANS - 2), "…", texts.at(-1)] : texts).join(", ");
+  return found;
 }
 
 class Rows {

@@ -1,7 +1,6 @@
 // Turn every dial of a page by its steps: node tests/dials.mjs CHROMIUM PAGE.html; prints JSON with a row for each step: the milliseconds
 // of evaluating it, those of the page's main thread until it is painted (both CPU time), those on the clock, and how far the centre of a cell of
-// the map moved. A cell is a tensor of a run of layers with the same tensors before and after. `rekinded` is the number of layers that the step
-// gives other tensors: areas then change by whole layers, and cells have to move.
+// the map moved. A cell is a tensor of a run of layers with the same tensors before and after.
 import { chromium } from "playwright-core";
 
 const [, , executablePath, file] = process.argv;
@@ -29,14 +28,6 @@ function centres() {
   return found;
 }
 
-/** Return the tensors of each layer, by the path and the index of the layer. */
-function kinds() {
-  const found = {};
-  for (const run of window.explorer.state.runs)
-    for (const layer of run.layers) found[`${run.path} ${layer}`] = run.parts.flatMap((part) => part.cells.map((cell) => cell.tensor)).join(" ");
-  return found;
-}
-
 /** Evaluate what a step of a dial evaluates, some times. */
 function evaluate(many) {
   const { explorer } = window, { running, model, changes, run } = explorer;
@@ -60,12 +51,12 @@ const rows = [], rest = () => page.waitForTimeout(150);
 for (const dial of await page.$$eval("input[type=range]", (inputs) => inputs.map(({ id, value, max }) => ({ id, start: Number(value), most: Number(max) }))))
   for (const way of [1, -1]) {
     for (let at = dial.start + way; at >= 0 && at <= dial.most && Math.abs(at - dial.start) <= STEPS; at += way) {
-      const before = await page.evaluate(centres), was = await page.evaluate(kinds), began = await spent();
-      const painted = await page.evaluate(turn, [dial.id, at]), cpu = (await spent()) - began, after = await page.evaluate(centres), is = await page.evaluate(kinds);
+      const before = await page.evaluate(centres), began = await spent();
+      const painted = await page.evaluate(turn, [dial.id, at]), cpu = (await spent()) - began, after = await page.evaluate(centres);
       const far = Object.keys(after).filter((key) => key in before).map((key) => Math.hypot(after[key][0] - before[key][0], after[key][1] - before[key][1]));
       const ready = await spent();
       await page.evaluate(evaluate, MANY);
-      rows.push({ dial: dial.id, evaluated: ((await spent()) - ready) / MANY, cpu, painted, moved: Math.max(0, ...far), rekinded: Object.keys(was).filter((layer) => layer in is && is[layer] !== was[layer]).length });
+      rows.push({ dial: dial.id, evaluated: ((await spent()) - ready) / MANY, cpu, painted, moved: Math.max(0, ...far) });
     }
     await page.evaluate(turn, [dial.id, dial.start]);
     await page.evaluate(() => document.querySelector("[data-do=reset]").hidden || document.querySelector("[data-do=reset]").click());

@@ -1,7 +1,7 @@
 """The map without dials: what is stored, from top to bottom, every area in proportion.
 
-A row is a layer; layers that are alike are one run, drawn once where the first of them stands. The
-page's script draws the same boxes (``web/src/strata.ts``), so that nothing moves when it starts.
+A row is a layer; layers that follow on each other and are alike are one run, drawn once. The page's
+script draws the same boxes (``web/src/strata.ts``), so that nothing moves when it starts.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class TensorCell(NamedTuple):
 
 
 class LayerRun(NamedTuple):
-    """Layers that are alike: path, first index, their number, cells."""
+    """Layers that follow on each other and are alike: path, first index, their number, cells."""
 
     path: str
     first: int | None
@@ -67,15 +67,16 @@ def runs_of(ledger: Ledger) -> list[LayerRun]:
         >>> [(run.path, run.many, run.each) for run in runs_of(weigh("bert").ledger)]
         [('embeddings', 1, 23837184), ('encoder.layer', 12, 7087872), ('pooler', 1, 590592)]
     """
-    found: list[LayerRun] = []
+    runs: list[LayerRun] = []
     for path, rows in _rows_by_path(ledger).items():
-        runs: dict[tuple[object, ...], LayerRun] = {}
         for index in sorted(rows, key=lambda index: -1 if index is None else index):
             cells = tuple(_by_component(rows[index]))
-            run = runs.get(_likeness(cells), LayerRun(path, index, 0, cells))
-            runs[_likeness(cells)] = run._replace(many=run.many + 1)
-        found += runs.values()
-    return found
+            last = runs[-1] if runs else None
+            if last and last.path == path and _likeness(last.cells) == _likeness(cells):
+                runs[-1] = last._replace(many=last.many + 1)
+            else:
+                runs.append(LayerRun(path, index, 1, cells))
+    return runs
 
 
 def _rows_by_path(ledger: Ledger) -> dict[str, dict[int | None, list[TensorCell]]]:
@@ -105,8 +106,8 @@ def _by_component(cells: list[TensorCell]) -> Iterator[TensorCell]:
         yield from group
 
 
-def _likeness(cells: tuple[TensorCell, ...]) -> tuple[object, ...]:
-    return tuple((cell.tensor, cell.entry.shape, cell.entry.tied, cell.each) for cell in cells)
+def _likeness(cells: tuple[TensorCell, ...]) -> list[tuple[object, ...]]:
+    return [(cell.tensor, cell.entry.shape, cell.entry.tied, cell.each) for cell in cells]
 
 
 def boxes(runs: list[LayerRun], width: float = WIDTH, height: float = HEIGHT) -> Iterator[MapBox]:
