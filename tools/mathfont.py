@@ -36,6 +36,18 @@ def characters() -> set[int]:
     return plain | italic | {_TIMES, *_GREEK}
 
 
+def no_variants() -> object:
+    """Return an empty table of larger forms; without one, Firefox discards the whole table MATH."""
+    from fontTools.ttLib.tables.otTables import MathVariants  # noqa: PLC0415  # only this needs it
+
+    variants = MathVariants()
+    variants.MinConnectorOverlap = 0
+    variants.VertGlyphCoverage = variants.HorizGlyphCoverage = None
+    variants.VertGlyphCount = variants.HorizGlyphCount = 0
+    variants.VertGlyphConstruction = variants.HorizGlyphConstruction = []
+    return variants
+
+
 def main() -> int:
     """Write the font of a command line."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -45,7 +57,7 @@ def main() -> int:
     from fontTools.ttLib import TTFont  # noqa: PLC0415
 
     font = TTFont(options.font)
-    font["MATH"].table.MathVariants = None
+    font["MATH"].table.MathVariants = no_variants()
     chosen = subset.Options(
         flavor="woff2", layout_features=[], hinting=False, desubroutinize=True, name_IDs=["*"]
     )
