@@ -11,10 +11,10 @@ the defaults and on the meta device, in the same process.
 
 from __future__ import annotations
 
+import argparse
 import json
 import multiprocessing
 import os
-import sys
 import time
 from statistics import median
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -90,17 +90,18 @@ def _seconds_of_a_build(subject: Any) -> float:
 
 def main() -> None:
     """Print the time of each family, then the median and the total."""
-    operations = "--operations" in sys.argv
-    named = [word for word in sys.argv[1:] if not word.startswith("--")]
-    usual = available()[::_EVERY] if operations else SAMPLE
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("families", nargs="*", metavar="FAMILY", help="by default, a sample")
+    parser.add_argument("--operations", action="store_true", help="derive operations instead")
+    options = parser.parse_args()
+    usual = available()[::_EVERY] if options.operations else SAMPLE
     runs.reference()
-    what = "the operations of a family" if operations else "a family"
+    what = "the operations of a family" if options.operations else "a family"
     print(f"processor time of deriving {what}, and × of building it once; {machine()}")
     measurements = []
-    for family in named or usual:
-        seconds, build_seconds, probes = measurement = measured(
-            runs.Task(family, operations=operations)
-        )
+    for family in options.families or usual:
+        measurement = measured(runs.Task(family, operations=options.operations))
+        seconds, build_seconds, probes = measurement
         measurements.append(measurement)
         ratio = seconds / build_seconds
         print(f"  {family:<16} {seconds:6.2f} s  × {ratio:5.0f}  {probes:5} probes", flush=True)
