@@ -12,6 +12,7 @@ from types import MappingProxyType
 from weighbridge import data
 from weighbridge.algebra.expr import PARSED, evaluate, parse
 from weighbridge.blueprint import classify
+from weighbridge.blueprint.guards import COUNT_BUILT, VIA_TRANSFORMERS
 from weighbridge.blueprint.paths import above, indices_in, is_index, is_under, joined_path
 from weighbridge.blueprint.roles import role_of
 from weighbridge.errors import ModelError, either, nearest, shorten
@@ -150,6 +151,19 @@ class Blueprint:
         self.fields = frozenset(self.defaults) | frozenset(self.computed)
         """The fields that decide anything."""
         self._templates: dict[tuple[str, str, bool], tuple[Template, ...]] = {}
+
+    @property
+    def tried(self) -> Mapping[str, list[str]]:
+        """The kinds of values that each field was tried with; empty for models of transformers."""
+        tried: Mapping[str, list[str]] = self._raw.get("tried", {})
+        return tried
+
+    @property
+    def instead(self) -> str:
+        """How to count a config that this blueprint does not cover, for a message."""
+        if self.source.startswith("transformers "):
+            return VIA_TRANSFORMERS
+        return COUNT_BUILT
 
     @cached_property
     def replacing(self) -> dict[str, str]:

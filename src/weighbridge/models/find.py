@@ -566,7 +566,7 @@ def _replaced(config: Config, fields: Config, where: str) -> Config:
 def _refuse_unknown(model: Model, fields: Config) -> None:
     """Refuse a field set by hand without a known effect, which is probably a mistake."""
     for name in model.unaccounted:
-        set_by_hand = any(path in fields for path in above(name))
+        set_by_hand = any(name in above(path) or path in above(name) for path in fields)
         if set_by_hand and name not in model.blueprint.inert:
             known = sorted(model.blueprint.fields)
             near = nearest(known, name)
