@@ -132,8 +132,10 @@ def size() -> str:
 
 
 SENTENCES = {
-    "en": "On the [scoreboard](docs/scoreboard.md), models counted to the last digit, of {models}: {told}.",
-    "zh": "[计分板](docs/scoreboard.md)（英文）上 {models} 个模型，各工具数得一个不差的个数：{told}。",
+    "en": "Models counted to the last digit on the [scoreboard](docs/scoreboard.md), of {models}: "
+    "{told}.",
+    "zh": "[计分板](docs/scoreboard.md)（英文）上 {models} 个模型，各工具算得一个不差的个数："
+    "{told}。",
 }
 
 
