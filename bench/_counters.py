@@ -2,8 +2,8 @@
 
 ``scoreboard.py`` runs it as ``python _counters.py COUNTER SECONDS FOLDER…`` with the Python of the
 counter's environment. Each folder has a model's ``config.json``. It prints a line of JSON for each:
-what was counted or why not, the seconds, and the peak of the process's memory. The first line says
-how long the counter's packages took to import.
+what was counted or why not, the seconds of CPU time, and the peak of the process's memory. The
+first line says how long the counter's packages took to import.
 
 It needs nothing but Python's own library and what a counter imports, and no counter but
 weighbridge's own imports weighbridge: neither does the truth.
@@ -27,10 +27,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from multiprocessing.connection import Connection
 
 TOKENS = 16
+CONTEXT = 1024
 SAMPLES = 16_000
 FRAMES = 3_000
 LONGEST_REASON = 160
@@ -46,22 +47,12 @@ def config_of(folder: Path) -> dict[str, Any]:
 # Modules of transformers, on the meta device
 
 
-def read(folder: Path) -> Any:
-    """Read a config as an object of transformers, without what says how weights are packed."""
-    import transformers  # noqa: PLC0415
-
-    config = transformers.AutoConfig.from_pretrained(folder)
-    if hasattr(config, "quantization_config"):
-        del config.quantization_config
-    return config
-
-
 def built(folder: Path, dtype: str = "float32") -> Any:
     """Build the class that a config names, on the meta device."""
     import torch  # noqa: PLC0415
     import transformers  # noqa: PLC0415
 
-    config = read(folder)
+    config = transformers.AutoConfig.from_pretrained(folder)
     torch.set_default_dtype(getattr(torch, dtype))
     with torch.device("meta"):
         return getattr(transformers, config_of(folder)["architectures"][0])(config).eval()
@@ -133,7 +124,7 @@ def truth(folder: Path) -> dict[str, Any]:
     }
     _write_header(folder / CHECKPOINT, dict(state.values()))
     with torch.device("meta"):
-        base = transformers.AutoModel.from_config(read(folder), dtype=torch.float32)
+        base = transformers.AutoModel.from_config(model.config, dtype=torch.float32)
     tensors = [*base.parameters(), *base.buffers()]
     return {
         "class": type(model).__name__,
@@ -270,24 +261,29 @@ def deepspeed(folder: Path) -> int:
 
 
 def thop(folder: Path) -> int:
-    """`thop.profile`, which runs the model; that needs memory."""
+    """`thop.profile`, which runs the model."""
     from thop import profile  # noqa: PLC0415
 
-    model = without_written_memory(built(folder))
-    inputs = inputs_of(model)
-    names = list(inspect.signature(model.forward).parameters)
-    last = max(names.index(name) for name in inputs)
-    _, parameters = profile(model, tuple(map(inputs.get, names[: last + 1])), verbose=False)
-    return int(parameters)
+    def count(model: Any) -> int:
+        inputs = inputs_of(model)
+        names = list(inspect.signature(model.forward).parameters)
+        last = max(names.index(name) for name in inputs)
+        _, parameters = profile(model, tuple(map(inputs.get, names[: last + 1])), verbose=False)
+        return int(parameters)
+
+    return run_by(count, folder)
 
 
 def llm_analysis(folder: Path) -> int:
     """`get_num_params_total`, of the fields that it reads with transformers."""
+    return int(_analysed(folder).get_num_params_total())
+
+
+def _analysed(folder: Path) -> Any:
     from llm_analysis import analysis, config  # noqa: PLC0415
 
     sizes = config.get_model_config_from_hf(str(folder))
-    device = config.get_gpu_config_by_name("a100-sxm-40gb")
-    return int(analysis.LLMAnalysis(sizes, device).get_num_params_total())
+    return analysis.LLMAnalysis(sizes, config.get_gpu_config_by_name("a100-sxm-40gb"))
 
 
 def vramcalc(folder: Path) -> int:
@@ -307,7 +303,12 @@ def model_vram_calc(folder: Path) -> int:
 
 
 def hf_mem(folder: Path) -> int:
-    """`hf_mem.run`, whose requests are answered here instead of by the hub."""
+    """`hf_mem.run`, of the headers."""
+    return int(_run_hf_mem(folder).safetensors.param_count)
+
+
+def _run_hf_mem(folder: Path, **words: Any) -> Any:
+    """Run it with requests that are answered here instead of by the hub."""
     import httpx2  # noqa: PLC0415
 
     module = importlib.import_module("hf_mem.run")  # the package has a function of that name
@@ -329,8 +330,7 @@ def hf_mem(folder: Path) -> int:
     module.httpx2.AsyncClient = lambda **words: usual(
         transport=httpx2.MockTransport(answered), timeout=words["timeout"]
     )
-    found = module.run(folder.name, details=True)
-    return int(found.safetensors.param_count)
+    return module.run(folder.name, details=True, **words)
 
 
 def gguf(folder: Path) -> int:
@@ -352,6 +352,79 @@ def gguf(folder: Path) -> int:
     whole = sum(-(-4 * count // 32) * 32 for count in elements)
     os.truncate(path, path.stat().st_size + whole + 32)
     return int(sum(int(tensor.n_elements) for tensor in GGUFReader(path).tensors))
+
+
+def aiconfigurator(folder: Path) -> float:
+    """The weights of a serving plan on one device, in bfloat16; half of the bytes."""
+    return float(sum(each.get_weights() for each in _planned(folder).context_ops)) / 2
+
+
+def _planned(folder: Path) -> Any:
+    from aiconfigurator_core.sdk.config_builders import build_model_config  # noqa: PLC0415
+    from aiconfigurator_core.sdk.models import get_model  # noqa: PLC0415
+
+    plan = build_model_config(1, 1, 1, 1, 1, *["bfloat16"] * 4)
+    return get_model(str(folder), plan, "vllm")
+
+
+# Caches: bytes of what a model keeps of CONTEXT tokens of one text, in bfloat16
+
+
+def transformers_cache(folder: Path) -> int:
+    """The bytes of all tensors in the cache after a forward pass on the meta device."""
+    import torch  # noqa: PLC0415
+    from transformers import masking_utils  # noqa: PLC0415
+
+    masking_utils.find_packed_sequence_indices = lambda _: None  # it looks at values
+    model = built(folder, "bfloat16")
+    tokens = torch.zeros(1, CONTEXT, dtype=torch.long, device="meta")
+    with torch.no_grad():
+        cache = model.base_model(tokens, use_cache=True).past_key_values
+    held = {id(tensor): tensor for layer in cache.layers for tensor in _tensors(vars(layer))}
+    return sum(tensor.nbytes for tensor in held.values())
+
+
+def _tensors(value: Any) -> Iterator[Any]:
+    """Yield the tensors in what a layer of a cache holds."""
+    if hasattr(value, "nbytes"):
+        yield value
+    elif isinstance(value, dict | list | tuple):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _tensors(inner)
+
+
+def weighbridge_cache(folder: Path) -> int:
+    """`weighbridge.cache`, of the class that the config names."""
+    import weighbridge as wb  # noqa: PLC0415
+
+    class_name = config_of(folder)["architectures"][0]
+    path = str(folder / "config.json")
+    return wb.cache(path, class_name, context=CONTEXT, dtype="bf16").cache_bytes
+
+
+def hf_mem_cache(folder: Path) -> int:
+    """What `hf_mem.run` says of the cache, with ``experimental``."""
+    words = {"experimental": True, "max_model_len": CONTEXT, "kv_cache_dtype": "bfloat16"}
+    return int(_run_hf_mem(folder, **words).kv_cache_metadata.cache_size)
+
+
+def llm_analysis_cache(folder: Path) -> int:
+    """`get_memory_kv_cache_per_layer`, of all layers, with 2 bytes for each element."""
+    counted = _analysed(folder)
+    layer = counted.get_memory_kv_cache_per_layer(1, CONTEXT, kv_cache_dtype_bytes=2)
+    return int(counted.model_config.num_layers * layer)
+
+
+def vramcalc_cache(folder: Path) -> int:
+    """`kv_cache` of what it reads from a config."""
+    from vramcalc import loaders, memory  # noqa: PLC0415
+
+    return int(memory.kv_cache(loaders.load_arch(str(folder)), 1, CONTEXT, 2))
+
+
+def aiconfigurator_cache(folder: Path) -> int:
+    """`get_kvcache_bytes_per_sequence` of a serving plan on one device."""
+    return int(_planned(folder).get_kvcache_bytes_per_sequence(CONTEXT))
 
 
 class Counter(NamedTuple):
@@ -378,8 +451,15 @@ COUNTERS = {
     "llm-analysis": Counter(llm_analysis, (*_MODULES, "llm_analysis.analysis")),
     "vramcalc": Counter(vramcalc, ("vramcalc.loaders",)),
     "model-vram-calc": Counter(model_vram_calc, ("hf_vram_calc.calculator", "hf_vram_calc.parser")),
+    "aiconfigurator": Counter(aiconfigurator, ("aiconfigurator_core.sdk.models",)),
     "hf-mem": Counter(hf_mem, ("httpx2", "hf_mem.run")),
     "gguf": Counter(gguf, ("numpy", "gguf")),
+    "transformers cache": Counter(transformers_cache, _MODULES),
+    "weighbridge cache": Counter(weighbridge_cache, ("weighbridge",)),
+    "hf-mem cache": Counter(hf_mem_cache, ("httpx2", "hf_mem.run")),
+    "llm-analysis cache": Counter(llm_analysis_cache, (*_MODULES, "llm_analysis.analysis")),
+    "vramcalc cache": Counter(vramcalc_cache, ("vramcalc.loaders", "vramcalc.memory")),
+    "aiconfigurator cache": Counter(aiconfigurator_cache, ("aiconfigurator_core.sdk.models",)),
 }
 
 
@@ -388,7 +468,7 @@ COUNTERS = {
 
 def _child(count: Callable[[Path], Any], folder: Path, answers: Connection) -> None:
     warnings.simplefilter("ignore")
-    start = time.perf_counter()
+    start = time.process_time()
     answer: dict[str, Any]
     try:
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
@@ -397,7 +477,7 @@ def _child(count: Callable[[Path], Any], folder: Path, answers: Connection) -> N
     except BaseException as error:  # whatever ends a counter is its answer
         text = " ".join(f"{type(error).__name__}: {error}".split())
         answer = {"refused": text[:LONGEST_REASON]}
-    answer["seconds"] = time.perf_counter() - start
+    answer["seconds"] = time.process_time() - start
     answer["mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     answers.send(answer)
 
@@ -424,10 +504,10 @@ def main(arguments: Sequence[str]) -> None:
     """Count every folder, and print a line for each."""
     name, limit_seconds, *folders = arguments
     os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_VERBOSITY="error")
-    start = time.perf_counter()
+    start = time.process_time()
     for module in COUNTERS[name].imports:
         importlib.import_module(module)
-    print(json.dumps({"import_seconds": time.perf_counter() - start}), flush=True)
+    print(json.dumps({"import_seconds": time.process_time() - start}), flush=True)
     for folder in folders:
         answer = counted(COUNTERS[name].count, Path(folder), float(limit_seconds))
         print(json.dumps({"folder": folder, **answer}), flush=True)

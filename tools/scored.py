@@ -195,8 +195,16 @@ def refusals() -> str:
 
 
 def _kind(reason: str) -> str:
-    """Return an error without what is quoted in it, which differs from model to model."""
-    return re.sub(r"'[^']*'", "…", reason.replace("`", "'")).replace("|", "/")
+    """Return the first sentence of an error, without names, which differ from model to model.
+
+    Example:
+        >>> _kind("KeyError: 'bert'"), _kind("ValueError: BertForMaskedLM is unknown. Known: A, B")
+        ('KeyError: …', 'ValueError: … is unknown')
+    """
+    without = re.sub(
+        r"'[^' ]+'|\b\w+(LM|Model|Generation|Classification|CTC|Training)\b", "…", reason
+    )
+    return without.partition(". ")[0].replace("`", "'").replace("|", "/")
 
 
 def models(names: Sequence[str]) -> str:
