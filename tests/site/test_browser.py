@@ -66,6 +66,11 @@ def steps() -> list[tuple[str, dict[str, Any]]]:
         ("guess", {"files": [str(HOSTILE / "sound.safetensors")]}),
         ("guessed", {"tab": "guess"}),
         ("verified", {"verify": "bert"}),
+        ("cost", {"goto": "{site}/#model=gpt2&tab=cost"}),
+        ("tree", {"tab": "tree"}),
+        ("tree's link", {"evaluate": "location.hash"}),
+        ("another", {"type": "bert-base-chinese"}),
+        ("another's link", {"evaluate": "location.hash"}),
         ("csp", {"evaluate": CSP}),
         ("kill", {"kill": True}),
         ("after", {"type": "bert-base-chinese"}),
@@ -152,6 +157,14 @@ def test_a_pasted_config_is_weighed_and_stands_in_the_link(seen: dict[str, Any])
     assert seen["config"]["line"] == "weighbridge weigh config.json"
     assert "BertModel" in seen["config"]["out"]
     assert "config=" in seen["reload"]["value"]
+
+
+def test_the_link_holds_the_open_tab(seen: dict[str, Any]) -> None:
+    assert seen["cost"]["line"] == "weighbridge cost gpt2"
+    assert seen["tree"]["line"] == "weighbridge tree gpt2"
+    assert seen["tree's link"]["value"] == "#model=gpt2&tab=tree"
+    assert seen["another"]["line"] == "weighbridge weigh bert-base-chinese"
+    assert "tab=" not in seen["another's link"]["value"]
 
 
 def test_the_other_commands_of_a_checkpoint(seen: dict[str, Any]) -> None:

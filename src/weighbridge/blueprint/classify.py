@@ -51,6 +51,28 @@ def size_fields(shapes: Collection[Tree], kinds: Kinds) -> frozenset[str]:
     return frozenset(of_integers | of_null)
 
 
+KIND_NAMES: dict[type, str] = {
+    type(None): "null",
+    bool: "flag",
+    int: "number",
+    float: "number",
+    str: "text",
+    list: "list",
+    tuple: "list",
+}
+"""The kinds of values of a field by their types; any other value is an object."""
+
+
+def kind_name(value: Any) -> str:
+    """Return the kind of a field's value.
+
+    Example:
+        >>> kind_name(8), kind_name((8, 16)), kind_name({"size": 8})
+        ('number', 'list', 'object')
+    """
+    return KIND_NAMES.get(type(value), "object")
+
+
 def flag_fields(kinds: Kinds) -> frozenset[str]:
     """Return the fields that are true or false."""
     return frozenset(name for name, kind in kinds.items() if kind is bool)

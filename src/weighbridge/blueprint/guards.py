@@ -11,10 +11,15 @@ if TYPE_CHECKING:
     from typing import Any
 
 VIA_TRANSFORMERS = "count it with --via transformers, if transformers is installed"
+COUNT_BUILT = "build the module and count it with weighbridge.weigh(module)"
 
 
 def check_guards(
-    guards: Mapping[str, str], fields: Mapping[str, Any], name: str, where: str = ""
+    guards: Mapping[str, str],
+    fields: Mapping[str, Any],
+    name: str,
+    where: str = "",
+    hint: str = VIA_TRANSFORMERS,
 ) -> None:
     """Refuse a config that would run reference code which no probe reached.
 
@@ -23,6 +28,7 @@ def check_guards(
         fields: a value, or an array of values, for every field.
         name: the family or class that the guards belong to.
         where: the config.
+        hint: what to do instead.
 
     Raises:
         ConfigError: a condition does not hold.
@@ -44,4 +50,4 @@ def check_guards(
                 f"because no probe reached {line}"
             )
             values = {field: fields[field] for field in dict.fromkeys(names_in(tree))}
-            raise ConfigError(what, where=where, values=values, hint=VIA_TRANSFORMERS)
+            raise ConfigError(what, where=where, values=values, hint=hint)

@@ -143,12 +143,14 @@ def hold(raw: Raw, law: Mapping[str, Callable[[Raw], Iterator[str]]], where: str
 
 
 _TEXTS = ("family", "source", "class")
-_LISTS = ("require", "inert", "nullable", "zero", "beyond", "late", "flat")
+_LISTS = ("require", "inert", "nullable", "zero", "beyond", "late", "flat", "stated")
+_LISTS_BY_FIELD = ("values", "tried")
 _OF_A_CLASS = (
     *("guards", "tensors", "when", "ties", "buffers", "active", "renamed", "modules", "parts"),
 )
 _TEXT_TABLES = ("computed", "repeat", "configs", "aliases", "separators", *_OF_A_CLASS)
-_TABLES = {*_TEXT_TABLES, "defaults", "given", "values", "spelled", "classes", "proof", "stored"}
+_TABLES = {*_TEXT_TABLES, "defaults", "given", *_LISTS_BY_FIELD, "spelled", "classes"}
+_TABLES |= {"proof", "stored"}
 _KEYS = {*_TABLES, *_TEXTS, *_LISTS, "format"}
 _REQUIRED = {"format", "family", "source", "class", "defaults", "tensors", "proof"}
 _CLASS_KEYS = {"prefix", "base", "without", "stored", *_OF_A_CLASS}
@@ -190,8 +192,9 @@ def _types(raw: Raw) -> Iterator[str]:
         if not isinstance(words, dict) or not _is_texts([*words.values()]):
             yield f"spelled.{name} must be a table of texts"
     yield from (
-        f"values.{name} must be a list of texts"
-        for name, values in raw.get("values", {}).items()
+        f"{key}.{name} must be a list of texts"
+        for key in _LISTS_BY_FIELD
+        for name, values in raw.get(key, {}).items()
         if not _is_texts(values)
     )
     if isinstance(proof := raw.get("proof", {}), dict) and not _is_texts(proof.get("holes", [])):
@@ -249,14 +252,14 @@ def _known(raw: Raw) -> Iterator[str]:
     """Every field that is named decides something or is inert; sub-configs are in `configs`."""
     known = _fields(raw)
     either = known.union(raw.get("inert", ()))
-    for part in ("nullable", "zero"):
+    for part in ("nullable", "zero", "stated"):
         yield from (f"{part}: {name} is not a field" for name in _part(raw, part) - known)
     types = {f"{path}.model_type" for path in raw.get("configs", {})}
     spelled = either | types
     yield from (
         f"spelled: {name} is not a field" for name in raw.get("spelled", {}) if name not in spelled
     )
-    for part in ("values", "separators"):
+    for part in (*_LISTS_BY_FIELD, "separators"):
         yield from (
             f"{part}: {name} is not a field" for name in raw.get(part, {}) if name not in either
         )

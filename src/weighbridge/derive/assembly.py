@@ -87,7 +87,7 @@ def assemble(
         "source": subject.source,
         "class": base.class_name,
         "require": list(map(expression, [*required, *stated])),
-        **config_tables(subject, filled, probes, base.exploration.findings.turned),
+        **config_tables(subject, filled, probes, base.exploration.findings),
         "proof": {**proof, "holes": filled.unknown},
         **tables,
         "classes": {name: _without_empty(part) for name, part in classes.items()},

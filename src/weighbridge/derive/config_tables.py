@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from weighbridge.algebra.rewrite import NULL, field_names
+from weighbridge.blueprint.classify import kind_name
 from weighbridge.blueprint.paths import above
 from weighbridge.derive.generalize.config_defaults import respelled
 from weighbridge.derive.probing.alias_times import flat_aliases, late_aliases
@@ -19,13 +20,14 @@ if TYPE_CHECKING:
     from weighbridge.algebra.expr import Tree
     from weighbridge.derive.generalize.config_defaults import FieldOrigins
     from weighbridge.derive.probing.probe import Probe
+    from weighbridge.derive.probing.state import FieldFindings
     from weighbridge.derive.probing.subject import Knob, Subject
 
 _SEPARATORS = ("|", ",", ";", "+", " ", "-")  # texts that often separate the items of a list
 
 
 def config_tables(
-    subject: Subject, filled: FieldOrigins, probes: Sequence[Probe], turned: Container[str]
+    subject: Subject, filled: FieldOrigins, probes: Sequence[Probe], findings: FieldFindings
 ) -> dict[str, Any]:
     """Return the tables of a blueprint that describe the config.
 
@@ -33,14 +35,14 @@ def config_tables(
         subject: the code that the blueprint is derived from.
         filled: where each field that affects the model comes from.
         probes: the configs that were learned from.
-        turned: the fields that were explored.
+        findings: what exploration found about the fields.
     """
     fields = {**filled.defaults, **filled.computed}
     optional: dict[str, Any] = {place: {} for place in subject.optional}
     all_knobs = subject.knobs({**subject.start, **optional})
     knobs = [knob.path for knob in all_knobs]
     stages = {name: words for name, words in _numbered_stages(all_knobs).items() if name in fields}
-    beyond = [path for path in subject.taken if path not in fields and path not in turned]
+    beyond = [path for path in subject.taken if path not in fields and path not in findings.turned]
     never_null = {name for name, tree in filled.computed.items() if tree != NULL}
     declared = _as_declared(filled.defaults, knobs)
     texts_by_field = _texts_by_field(fields, probes)
@@ -54,6 +56,7 @@ def config_tables(
         "late": late_aliases(subject, aliases),
         "flat": flat_aliases(subject, aliases, subject.sub_configs),
         "values": texts_by_field,
+        "tried": _tried(subject, all_knobs, findings),
         "spelled": {**_spellings(subject, fields, probes), **stages},
         "separators": item_separators(subject, texts_by_field),
         "defaults": {name: filled.defaults[name] for name in declared},
@@ -62,6 +65,23 @@ def config_tables(
         "aliases": aliases,
         "computed": _after_what_they_need(filled.computed),
     }
+
+
+def _tried(
+    subject: Subject, knobs: Iterable[Knob], findings: FieldFindings
+) -> dict[str, list[str]]:
+    """Return the kinds of values that each field of a stranger's code was tried with.
+
+    The code may do something else with another kind: ``if isinstance(heads, dict)``. Configs of
+    transformers hold values of other kinds that say how a model is loaded.
+    """
+    if not subject.is_explored_for_equals:
+        return {}
+    kinds = {
+        knob.path: {kind_name(value) for value in (knob.value, *findings.accepted(knob.path))}
+        for knob in knobs
+    }
+    return {path: sorted(kinds[path]) for path in sorted(kinds)}
 
 
 def _numbered_stages(knobs: Iterable[Knob]) -> dict[str, dict[str, str]]:

@@ -15,6 +15,7 @@ _LISTS = ("require", "inert", "nullable", "zero", "beyond", "late", "flat")
 _ENTRIES_OF_CLASS = ("base", "prefix", "without")
 _NOTES = {
     "values": "the values of text fields that the blueprint covers",
+    "tried": "the kinds of values that these fields were tried with",
     "spelled": "other spellings of these texts; null means the field is left out",
     "separators": "the text between items, where a list may be given as one text",
     "defaults": "what {config} assumes when a config leaves a field out",
@@ -36,6 +37,7 @@ _NOTES = {
 }
 _ORDER = (
     "values",
+    "tried",
     "spelled",
     "separators",
     "proof",

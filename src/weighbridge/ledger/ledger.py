@@ -242,8 +242,10 @@ class Ledger:
         bound = {**self.fields, **fields}
         least = {name: f"{name} >= {0 if name in self.blueprint.zero else 1}" for name in fields}
         rules = {rule: parse(rule) for rule in least.values()} | self.blueprint.require
-        check_guards(self.blueprint.guards, bound, self.blueprint.family)
-        check_guards(self.blueprint.class_guards(self.class_name), bound, self.class_name)
+        instead = self.blueprint.instead
+        check_guards(self.blueprint.guards, bound, self.blueprint.family, hint=instead)
+        guards = self.blueprint.class_guards(self.class_name)
+        check_guards(guards, bound, self.class_name, hint=instead)
         for rule, tree in rules.items():
             holds = evaluate(tree, bound)
             if not (holds.all() if hasattr(holds, "all") else holds):
@@ -400,7 +402,7 @@ def bind(
     templates = blueprint.templates(class_name, stored=stored)
     guards = blueprint.class_guards(class_name)
     if guards:
-        check_guards(guards, fields, class_name)
+        check_guards(guards, fields, class_name, hint=blueprint.instead)
     entries = tuple(chain.from_iterable(map(binder.entries, templates)))
     return Ledger(blueprint, class_name, fields, entries, dtype, is_stored=stored)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from weighbridge import data
 from weighbridge.algebra.expr import evaluate, names_in
 from weighbridge.blueprint import schema as blueprints
-from weighbridge.blueprint.guards import VIA_TRANSFORMERS, check_guards
+from weighbridge.blueprint.classify import kind_name
+from weighbridge.blueprint.guards import check_guards
 from weighbridge.blueprint.schema import LEFT_OUT
 from weighbridge.errors import ConfigError, ExpressionError, either, shorten
 from weighbridge.lean_typing import TYPE_CHECKING
@@ -87,6 +88,9 @@ def bind_fields(
     """
     stated, stated_late = _stated_fields(given, blueprint, where, set_by_hand)
     _check_beyond(given, blueprint, where)
+    if blueprint.tried:
+        _check_tried(given, blueprint, where)
+    _check_stated(given, blueprint, where)
     fields = _defaults(given, blueprint)
     for name, value in stated.items():
         if value is None and name in blueprint.computed:
@@ -103,7 +107,7 @@ def bind_fields(
         fields[name] = _checked_value(name, value, blueprint, where)
     _check_requirements(fields, blueprint, where)
     if blueprint.guards:
-        check_guards(blueprint.guards, fields, blueprint.family, where)
+        check_guards(blueprint.guards, fields, blueprint.family, where, blueprint.instead)
     return fields
 
 
@@ -159,7 +163,7 @@ def _check_family(path: str, family: object, blueprint: Blueprint, where: str) -
     if family not in known and proved:
         what = f"the blueprint of {blueprint.family} covers only {proved} as its {path}"
         values = {f"{path}.model_type": family}
-        raise ConfigError(what, where=where, values=values, hint=VIA_TRANSFORMERS)
+        raise ConfigError(what, where=where, values=values, hint=blueprint.instead)
 
 
 def _stated_fields(
@@ -237,7 +241,35 @@ def _check_beyond(given: Config, blueprint: Blueprint, where: str) -> None:
     for name, value in given.items():
         if value is not None and (name in blueprint.beyond or name.rpartition(".")[2] in anywhere):
             what = f"sets {name}, which the blueprint of {blueprint.family} does not cover"
-            raise ConfigError(what, where=where, values={name: value}, hint=VIA_TRANSFORMERS)
+            raise ConfigError(what, where=where, values={name: value}, hint=blueprint.instead)
+
+
+def _check_stated(given: Config, blueprint: Blueprint, where: str) -> None:
+    """Refuse a config without a field that has another default in the class."""
+    missing = [name for name in blueprint.stated if name not in given]
+    if missing:
+        what = f"this blueprint of {blueprint.family} is for configs that state {missing[0]}"
+        raise ConfigError(what, where=where, hint=blueprint.instead)
+
+
+def _check_tried(given: Config, blueprint: Blueprint, where: str) -> None:
+    """Refuse a value of a kind that a field was not tried with, such as a dict for a number."""
+    for name, value in given.items():
+        kinds = blueprint.tried.get(name)
+        if kinds is None or value is None or kind_name(value) in kinds:
+            continue
+        kind = _NAMED_KINDS[kind_name(value)]
+        what = f"{name} was not tried with {kind} when {blueprint.family} was derived"
+        raise ConfigError(what, where=where, values={name: value}, hint=blueprint.instead)
+
+
+_NAMED_KINDS = {
+    "flag": "true or false",
+    "number": "a number",
+    "text": "text",
+    "list": "a list",
+    "object": "an object",
+}
 
 
 def _defaults(given: Config, blueprint: Blueprint) -> dict[str, Any]:
@@ -288,7 +320,7 @@ def _checked_value(name: str, value: Any, blueprint: Blueprint, where: str) -> A
     if unproved:
         proved = _alternatives(blueprint.values[name])
         what = f"the blueprint of {blueprint.family} covers {name} only as {proved}"
-        hint = f"correct {name}, or count it with --via transformers, if transformers is installed"
+        hint = f"correct {name}, or {blueprint.instead}"
         raise ConfigError(what, where=where, values={name: unproved[0]}, hint=hint)
     return blueprints.frozen(value)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 import torch
-from own_models import encoder, factories, frozen, gpt, llama, moe, plain, vision
+from own_models import encoder, factories, frozen, gpt, kinds, llama, moe, plain, vision
 from torch import nn
 
 import weighbridge
@@ -426,6 +426,49 @@ def test_a_dict_is_not_changed_by_building_configs_from_it() -> None:
     subject = OwnSubject("own_models.encoder:Encoder", "own_models.encoder:CONFIG")
     subject.config({"ffn.hidden": 3}).config["ffn"]["act"] = "other"
     assert encoder.CONFIG["ffn"] == {"hidden": 48, "gated": False, "act": "gelu"}
+
+
+# Values of other kinds than derivation draws
+
+OTHER_KINDS = {
+    "Indexed": [{"extra": {"size": 100}}, {"extra": {"size": 8}, "width": 16}],
+    "Listed": [{"sizes": [5, 6]}, {"sizes": [5]}],
+    "Asking": [{"extra": {"size": 100}}, {"extra": [1, 2]}, {"extra": 5}],
+    "Trying": [{"extra": {"size": 100}}, {"extra": 5}],
+    "Gathering": [{"options": {"size": 100}}, {"options": 5}],
+    "Open": [{"options": {"out": 3}}, {"options.out": 3}],
+}
+
+
+@pytest.mark.parametrize("name", OTHER_KINDS)
+def test_a_value_of_another_kind_is_counted_right_or_refused(name: str, tmp_path: Path) -> None:
+    found = derive(OwnSubject(f"own_models.kinds:{name}"))
+    assert found.exact, found.holes
+    path = tmp_path / "own.toml"
+    path.write_text(found.text, encoding="utf-8")
+    assert weighbridge.weigh(path, fields={"width": 5}).parameters == 30
+    for values in OTHER_KINDS[name]:
+        given = {"options": {"out": 3}} if "options.out" in values else values
+        built = getattr(kinds, name)(**given)
+        try:
+            total = weighbridge.weigh(path, fields=values).parameters
+        except WeighbridgeError as error:
+            refusal = str(error)
+            assert "--via transformers" not in refusal, "it is no model of transformers"
+            continue
+        assert total == sum(parameter.numel() for parameter in built.parameters()), values
+
+
+def test_the_refusal_of_another_kind_says_what_was_tried(tmp_path: Path) -> None:
+    path = tmp_path / "asking.toml"
+    path.write_text(derive(OwnSubject("own_models.kinds:Asking")).text, encoding="utf-8")
+    with pytest.raises(WeighbridgeError) as caught:
+        weighbridge.weigh(path, fields={"extra": {"size": 100}})
+    assert str(caught.value) == (
+        f"{path}: extra was not tried with an object when asking was derived "
+        "(extra = an object of 1). Build the module and count it with weighbridge.weigh(module)."
+    )
+    assert "tried" not in weighbridge.weigh("bert").model.blueprint._raw, "for strangers' code only"
 
 
 # What cannot be derived

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import nn
+from torch.nn.parameter import is_lazy
 from torch.overrides import TorchFunctionMode
 
 import weighbridge
@@ -460,7 +461,7 @@ class OwnSubject:
 
         Raises:
             UsageError: a factory returned something else than a module.
-            ModelError: building raised, or the module holds no parameters.
+            ModelError: building raised, the module holds no parameters, or it is a lazy one.
         """
         where = self._address if class_name == self.base_class else class_name
         try:
@@ -483,6 +484,12 @@ class OwnSubject:
                 where=where,
                 values={"found": type(built).__name__},
                 hint=hint,
+            )
+        if lazy := [name for name, part in built.named_parameters() if is_lazy(part)]:
+            raise ModelError(
+                f"{lazy[0]} has no shape before the module first runs",
+                where=where,
+                hint="give its size in place of the lazy module",
             )
         if not any(True for _ in built.parameters()):
             raise ModelError(
@@ -523,7 +530,8 @@ class OwnSubject:
                 for path, value in self._given.items()
                 if path.startswith(prefix)
             }
-            if not given and _WANTS_CLASS.search(setting.annotation):
+            wants_class = _WANTS_CLASS.search(setting.annotation) or callable(setting.default)
+            if not given and wants_class:
                 form.settings[name] = setting._replace(default=function)
                 continue
             part = part_of(function, self._is_own_object, given)

@@ -108,6 +108,16 @@ class FieldFindings:
             turned |= changes.keys()
         return turned
 
+    def accepted(self, path: str) -> Iterator[Any]:
+        """Yield the values that the reference code accepted for a field, beside its default."""
+        if path in self.turns:
+            yield from self.turns[path].values
+        if path in self.alphabets:
+            yield self.alphabets[path]
+        for changes in (*self.groups, *self.together):
+            if path in changes:
+                yield changes[path]
+
     def add_value(self, path: str, value: Any, default: Any) -> None:
         """Note that a field can be turned to this value."""
         turn = self.turns.setdefault(path, Turn(default, [], free=False))
@@ -216,7 +226,11 @@ class Exploration:
 
     @property
     def fixed(self) -> dict[str, Any]:
-        """The fields that are pinned, or for which the reference code accepted no other value."""
+        """The fields that are pinned, or for which the reference code accepted no other value.
+
+        Of a stranger's code these may have any value, such as null: an argument may want a dict,
+        which is not drawn. Of transformers' configs such fields say how a model is loaded.
+        """
         turned = self.findings.turned
         stated, given = self.subject.stated, self.subject.fields_of_given()
         return self.findings.pinned | {
@@ -225,7 +239,7 @@ class Exploration:
             if path not in turned
             and stated.get(path) == knob.value == given.get(path, knob.value)
             and all(probe.fields.get(path, knob.value) == knob.value for probe in self.probes)
-            and isinstance(knob.value, bool | int | str)
+            and (self.subject.is_explored_for_equals or isinstance(knob.value, bool | int | str))
         }
 
     # Pinned fields

@@ -276,6 +276,12 @@ class SymbolicNumber(Symbolic):
     def __trunc__(self) -> Any:
         return lift(int(plain_value(self)), ("int", tree_of(self)))
 
+    def __divmod__(self, other: Any) -> Any:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> Any:
+        return other // self, other % self
+
     def __round__(self, digits: int | None = None) -> Any:
         if digits:
             return round(plain_value(self), digits)
