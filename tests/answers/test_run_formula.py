@@ -159,7 +159,7 @@ def test_one_key_head_is_refused_where_it_is_not_proved(monkeypatch: pytest.Monk
         function(num_key_value_heads=1)
 
 
-@pytest.mark.parametrize("family", ["llama"])
+@pytest.mark.parametrize("family", ["llama", "gemma"])
 def test_the_code_knows_that_one_key_head_is_a_view(family: str) -> None:
     fields = {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 4}
     eager: dict[str, Any] = {"profile": "cuda-eager", "dtype": "bf16"}
