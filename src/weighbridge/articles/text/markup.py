@@ -92,15 +92,8 @@ class _Page(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         attributes = {name: value or "" for name, value in attrs}
         hidden_until = _hidden_until(tag, attributes)
-        if hidden_until:
-            if tag == "math" and not self._hidden:
-                self._formula = MathML()
-            self._hidden.append(hidden_until)
-        elif self._hidden:
-            if tag == self._hidden[-1]:
-                self._hidden.append(tag)
-            elif self._formula:
-                self._formula.start(tag)
+        if hidden_until or self._hidden:
+            self._start_hidden(tag, hidden_until)
         elif tag in _BLOCKS:
             self.end_line()
             if tag == "pre":
@@ -111,6 +104,16 @@ class _Page(HTMLParser):
             self._add(f"${attributes.get('alt', '')}$")
         else:
             self._add(_RAISED.get(tag, ""))
+
+    def _start_hidden(self, tag: str, hidden_until: str) -> None:
+        if hidden_until:
+            if tag == "math" and not self._hidden:
+                self._formula = MathML()
+            self._hidden.append(hidden_until)
+        elif tag == self._hidden[-1]:
+            self._hidden.append(tag)
+        elif self._formula:
+            self._formula.start(tag)
 
     def handle_endtag(self, tag: str) -> None:
         if self._hidden:

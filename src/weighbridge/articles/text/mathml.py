@@ -90,11 +90,11 @@ class MathML:
 
 
 def _latex_of(element: _Element) -> str:
-    written = _written(element)
-    return written if len(written) <= _MOST_CHARACTERS else UNKNOWN
+    latex = _unlimited_latex_of(element)
+    return latex if len(latex) <= _MOST_CHARACTERS else UNKNOWN
 
 
-def _written(element: _Element) -> str:
+def _unlimited_latex_of(element: _Element) -> str:
     tag, children = element
     if tag in _TEXTS:
         return _text("".join(children), is_prose=tag in ("mtext", "ms"))
