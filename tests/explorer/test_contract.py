@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 WEB = Path(__file__).parents[2] / "web"
 FAMILIES = ("bert", "llama", "mixtral", "deepseek_v3", "qwen3_next", "t5", "vit", "llava", "blip-2")
 FLOWS = (*FAMILIES[:-1], "bloom", "deberta-v2", "esm", "lfm2", "resnet", "sew", "swin", "whisper")
-RECORDED = ("bert", "llama", "deepseek_v3", "gpt_oss", "t5", "mamba")
+RECORDED = ("bert", "llama", "deepseek_v3", "gpt_oss", "t5", "mamba", "llava")
 needs_node = pytest.mark.skipif(
     shutil.which("node") is None or not (WEB / "node_modules/esbuild").is_dir(),
     reason="the page's script needs node, and `npm ci` in web/",

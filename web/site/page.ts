@@ -208,7 +208,7 @@ get<HTMLInputElement>("files").addEventListener("change", async (event) => {
 
 async function openFiles(files: Files): Promise<void> {
   if (!files.length) return;
-  remember({ model: null, config: null, view: null });
+  remember({ model: null, config: null, view: null, tab: null });
   const drop = await asked<Drop>({ do: "drop", names: files.map(({ name }) => name) });
   if (!drop) return;
   await openSource({ files, text: null, drop, target: drop.targets[0] ?? files[0]!.name });
@@ -241,7 +241,9 @@ get<HTMLFormElement>("paste-form").addEventListener("submit", async (event) => {
 async function openText(text: string, html: string): Promise<void> {
   const kind = html ? "article" : text.trim().startsWith("{") ? "config" : "article";
   const name = kind === "config" ? "config.json" : html ? "article.html" : "article.txt";
-  remember({ model: null, config: kind === "config" ? await packed(text) : null });
+  const config = kind === "config" ? await packed(text) : null;
+  if (state.get("config") !== config) remember({ view: null, tab: null });
+  remember({ model: null, config });
   const drop = { kind, targets: [name], config: kind === "config" ? name : "" };
   await openSource({ files: [], text: { name, content: html ? asPage(html) : text }, drop, target: name });
 }
@@ -253,7 +255,7 @@ function asPage(html: string): string {
 
 type Tab = { key: string; line: string[] };
 function openModel(name: string): void {
-  if (state.get("model") !== name) remember({ view: null });
+  if (state.get("model") !== name) remember({ view: null, tab: null });
   remember({ model: name, config: null });
   void openSource({ files: [], text: null, drop: { kind: "model", targets: [name], config: "" }, target: name });
 }
@@ -288,8 +290,8 @@ async function openSource(given: Source): Promise<void> {
   chooser.replaceChildren(...given.drop.targets.map((name) => element("option", { value: name }, name === "." ? word("all_files", { n: given.files.length }) : name)));
   get("targets").hidden = given.drop.targets.length < 2;
   get("verify-form").hidden = given.drop.kind !== "checkpoint";
-  const first = given.drop.kind !== "checkpoint" && state.has("view") ? "explore" : tabsOf(given)[0]!.key;
-  await chooseTab(tabsOf(given).some((tab) => tab.key === first) ? first : tabsOf(given)[0]!.key);
+  const tabs = tabsOf(given).map((tab) => tab.key), asked = state.get("tab") ?? (state.has("view") ? "explore" : "");
+  await chooseTab(tabs.includes(asked) ? asked : tabs[0]!);
 }
 get("target").addEventListener("change", () => {
   if (source) void openSource({ ...source, target: get<HTMLSelectElement>("target").value, drop: source.drop });
@@ -305,6 +307,8 @@ async function chooseTab(key: string): Promise<void> {
   if (!source) return;
   open = key;
   const tabs = tabsOf(source);
+  // The first tab needs no word in a link, unless the explorer has been open.
+  if (state.has("model") || state.has("config")) remember({ tab: key === tabs[0]!.key && !state.has("view") ? null : key });
   get("tabs").replaceChildren(
     ...tabs.map((tab) => {
       const chosen = tab.key === key;

@@ -37,6 +37,8 @@ export interface RunOf extends Partial<Record<Kind, OperationOf[]>> {
   sequence: number;
   context: number;
   dtype: string;
+  /** The tokens of a sequence that stand for an image, if the class reads images. */
+  image?: number;
   bytes: number;
   training: Record<"compute" | "parameters" | "gradients" | "states" | "each" | "updated" | "temporaries", number> & { optimizer: string; precision: string; scores: boolean };
   prefill: number;

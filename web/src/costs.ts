@@ -41,7 +41,7 @@ function memory(explorer: Explorer, running: Running, moments: Moment[]): string
     const parts = kinds.map((kind) => `<span style="${paint(colour(kind))};width:${((100 * Number(held[kind])) / Number(most)).toFixed(3)}%"></span>`).join("");
     return `<tr class="${at === peak ? "total" : ""}"><th scope="row">${escape(explorer.word(`at_${name}`))}</th><td class="bars" aria-hidden="true">${parts}</td><td class="n">${bytes(sizes[at])}</td></tr>`;
   });
-  const legend = kinds.map((kind) => `<tr><th scope="row"><span class="swatch" style="${paint(colour(kind))}"></span>${escape(explorer.word(`held_${kind}`))}</th>${moments.map(([, held]) => `<td class="n">${held[kind] ? bytes(held[kind]) : "–"}</td>`).join("")}</tr>`);
+  const legend = kinds.map((kind) => `<tr><th scope="row"><div class="named"><span class="swatch" style="${paint(colour(kind))}"></span><span>${escape(explorer.word(`held_${kind}`))}</span></div></th>${moments.map(([, held]) => `<td class="n">${held[kind] ? bytes(held[kind]) : "–"}</td>`).join("")}</tr>`);
   const heads = moments.map(([name]) => `<th scope="col" class="n">${escape(explorer.word(`at_${name}`))}</th>`).join(""), region = escape(explorer.word("memory"));
   const box = running.has("checkpointed") ? `<label class="flag"><input type="checkbox" data-run="checkpointing" ${explorer.checkpointing ? "checked" : ""}> <span>${escape(explorer.word("checkpointing"))}</span></label>` : "";
   return `<h3>${region}</h3><p class="said">${escape(explorer.word("memory_said"))}</p><div class="wide" tabindex="0" role="region" aria-label="${region}"><table>${bars.join("")}</table><table><thead><tr><td></td>${heads}</tr></thead><tbody>${legend.join("")}</tbody></table></div>${box}`;
@@ -77,9 +77,10 @@ function devices(explorer: Explorer, running: Running, run: Run, moments: Moment
 /** Return the commands that print these numbers. */
 function commands(explorer: Explorer, running: Running, run: Run): string {
   const model = explorer.commandOf(), batch = `--batch ${run.batch}`, dtype = running.data.dtype.toLowerCase();
-  const all = [`weighbridge cost ${model} ${batch} --seq ${run.sequence} --train`, `weighbridge train ${model} --on H100 ${batch} --seq ${run.sequence}${explorer.checkpointing ? " --checkpointing full" : ""}`];
+  const image = running.image(), all = [`weighbridge cost ${model} ${batch} --seq ${run.sequence} --train`, `weighbridge train ${model} --on H100 ${batch} --seq ${run.sequence}${explorer.checkpointing ? " --checkpointing full" : ""}`];
   if (running.has("stepped")) all.push(`weighbridge cache ${model} --context ${run.context} ${batch} --dtype ${dtype}`, `weighbridge serve ${model} --on H100 --context ${run.context} ${batch} --weights ${dtype}`);
-  return `<p class="said">${escape(explorer.word("commands"))}<br>${all.map((one) => `<code>${escape(one)}</code>`).join("<br>")}</p>`;
+  const images = image ? `<p class="said">${escape(explorer.word("images", { tokens: count(image) }))}<br><code>${escape(`weighbridge cost ${model} ${batch} --images 1 --train`)}</code></p>` : "";
+  return `${images}<p class="said">${escape(explorer.word("commands"))}<br>${all.map((one) => `<code>${escape(one)}</code>`).join("<br>")}</p>`;
 }
 
 export const amounts = { parameters: short, flops, cache: bytes };

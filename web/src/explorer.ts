@@ -229,7 +229,7 @@ export class Explorer {
   }
 
   private act(action: string): void {
-    const [what, ...rest] = action.split(" "), value = rest.join(" ");
+    const [what, ...rest] = action.split(" "), value = rest.join(" "), before = document.activeElement, { zoomed, chosen } = this;
     if (what === "zoom") this.zoomed = this.zoomed ? "" : value;
     else if (what === "out") this.zoomed = "";
     else if (what === "leave") { if (!this.left.delete(value)) this.left.add(value); }
@@ -249,7 +249,11 @@ export class Explorer {
       return;
     }
     this.draw();
+    // What had the focus is drawn anew or gone: keys go on where a reader of the page looks next.
+    if (before && before !== document.body && !(before.isConnected && (before as HTMLElement).checkVisibility())) this.find(what === "why" ? `.link[data-do="${CSS.escape(`why ${chosen}`)}"]` : this.zoomed ? "[data-do=out]" : `.hit[data-k="${CSS.escape(zoomed)}"]`)?.focus();
   }
+
+  private find(selector: string): HTMLElement | SVGElement | null { return this.root.querySelector(selector); }
 
   private embed(): void {
     const source = location.href.replace(/"/g, "&quot;");
@@ -458,7 +462,7 @@ export class Explorer {
 
   private tableRow(component: string, isStale: boolean): string {
     const { data } = this, formula = isStale ? `<span class="stale">${this.html("stale")}</span>` : new Writer(data.letters, count).pieces(data.trees[data.formulas[component]]);
-    return `<tr><th scope="row"><button class="eye" data-do="leave ${escape(component)}" aria-label="${this.html("on_map", { name: this.name(component) })}"><span class="swatch" style="${paint(component)}"></span></button><button class="link" data-do="why ${escape(component)}">${escape(this.name(component))}</button></th><td class="math">${formula}</td><td class="n"></td><td class="n"></td></tr>`;
+    return `<tr><th scope="row"><div class="named"><button class="eye" data-do="leave ${escape(component)}" aria-label="${this.html("on_map", { name: this.name(component) })}"><span class="swatch" style="${paint(component)}"></span></button><button class="link" data-do="why ${escape(component)}">${escape(this.name(component))}</button></div></th><td class="math">${formula}</td><td class="n"></td><td class="n"></td></tr>`;
   }
 
   private drawWhy(): void {
@@ -491,7 +495,7 @@ export class Explorer {
     const card = this.el("compare"), [a, b] = this.models.map((model, at) => (at === this.at ? this.state : this.bases[at]));
     const [one, two] = this.models.map((model) => model.data), head = [one, two].map((data) => `<th scope="col" class="n">${escape(data.model)}</th>`).join("");
     const names = new Set([...a.by.keys(), ...b.by.keys()]), difference = (x: Int, y: Int) => { const more = Number(y) - Number(x); return more ? `${more > 0 ? "+" : "−"}${count(Math.abs(more))}` : "="; };
-    const rows = [...names].map((name) => `<tr><th scope="row"><span class="swatch" style="${paint(name)}"></span>${escape((one.names[name] ?? two.names[name])[this.lang])}</th>${[a, b].map((s) => `<td class="n">${s.by.has(name) ? count(s.by.get(name)!) : "–"}</td>`).join("")}<td class="n">${difference(a.by.get(name) ?? 0, b.by.get(name) ?? 0)}</td></tr>`);
+    const rows = [...names].map((name) => `<tr><th scope="row"><div class="named"><span class="swatch" style="${paint(name)}"></span><span>${escape((one.names[name] ?? two.names[name])[this.lang])}</span></div></th>${[a, b].map((s) => `<td class="n">${s.by.has(name) ? count(s.by.get(name)!) : "–"}</td>`).join("")}<td class="n">${difference(a.by.get(name) ?? 0, b.by.get(name) ?? 0)}</td></tr>`);
     const envs = this.models.map((model, at) => model.fields(at === this.at ? this.changes : {})), text = (value: Value | undefined) => (value === undefined ? "–" : value instanceof Float ? String(value.value) : typeof value === "number" ? count(value) : Array.isArray(value) ? `[${value.length}]` : String(value));
     const fields = [...new Set([...Object.keys(envs[0]), ...Object.keys(envs[1])])].filter((name) => text(envs[0][name]) !== text(envs[1][name]))
       .map((name) => `<tr><th scope="row">${escape(name)}</th>${envs.map((env) => `<td class="n">${escape(text(env[name]))}</td>`).join("")}<td></td></tr>`);

@@ -10,7 +10,7 @@ import { escape } from "./math.ts";
 import { isOpen, isTurns, Walker } from "./steps.ts";
 import type { Held, Item, Row, Turns } from "./steps.ts";
 
-const SMALL = 11.5, HIGH = 40, LOW = 26, TITLE = 24, SIGN = 22, STRIP = 16, WIDE = 900, LIST = 320, REST = 90;
+const SMALL = 11.5, BOLD = 600, LOW = 26, LINE = 15, TITLE = 24, SIGN = 22, STRIP = 16, ROUND = 4, MARGIN = 6, INDENT = 12, WIDE = 900, LIST = 320, REST = 90;
 
 /** What is kept of a page's flow between two draws. */
 interface View { changes: unknown; timer: number; drawn: string; folded: Set<string>; picked: string; at: string; isOpen: boolean | null }
@@ -109,12 +109,12 @@ export class Drawing implements Measure {
   }
 
   draw(card: HTMLElement, wide: number): void {
-    const { explorer, view } = this, { flow } = explorer.data, room = wide >= WIDE ? wide - LIST - 32 : wide;
+    const { explorer, view } = this, { flow } = explorer.data, room = (wide >= WIDE ? wide - LIST - 32 : wide) - 2 * ROUND;
     const found = this.layout(room), scrolled = card.querySelector(".steps")?.scrollTop ?? 0;
     const label = explorer.word("flow_label", { class: flow!.class });
     const notes = [isOpen(this.rows) ? explorer.word("flow_open") : "", noteOfTask(explorer), explorer.word("flow_left_out"), explorer.word("flow_proved", { against: flow!.against, configs: flow!.configs })].filter(Boolean);
     const isUnfolded = view.isOpen ?? wide >= WIDE;
-    card.innerHTML = `<p class="said" data-at="flowsaid">${escape(explorer.word("flow_hint"))}</p><div class="flowing ${wide >= WIDE ? "beside" : ""}"><svg data-at="flowsvg" role="group" aria-label="${escape(label)}" viewBox="0 0 ${found.w.toFixed(0)} ${(found.h + 4).toFixed(0)}" style="max-width:${found.w.toFixed(0)}px">${this.svg(found, 0, 2)}</svg>
+    card.innerHTML = `<p class="said" data-at="flowsaid">${escape(explorer.word("flow_hint"))}</p><div class="flowing ${wide >= WIDE ? "beside" : ""}"><svg data-at="flowsvg" role="group" aria-label="${escape(label)}" viewBox="0 0 ${Math.ceil(found.w + 2 * ROUND)} ${Math.ceil(found.h + 2 * ROUND)}" style="max-width:${Math.ceil(found.w + 2 * ROUND)}px">${this.svg(found, ROUND, ROUND)}</svg>
 <details ${isUnfolded ? "open" : ""}><summary>${escape(explorer.word("flow_list"))}</summary><div class="steps" tabindex="0" role="region" aria-label="${escape(explorer.word("flow_list"))}">${this.list(this.rows)}${this.added.length ? `<ol><li>${escape(explorer.word("flow_added", { task: explorer.data.class }))}${this.list(this.added)}</li></ol>` : ""}</div></details></div>${notes.map((note) => `<p class="said">${escape(note)}</p>`).join("")}`;
     card.querySelector("details")!.ontoggle = (event) => { view.isOpen = (event.target as HTMLDetailsElement).open; };
     card.querySelector(".steps")!.scrollTop = scrolled;
@@ -161,17 +161,33 @@ export class Drawing implements Measure {
     if (node.kind === "strip") return { w: Math.min(room, Math.max(120, node.of!.length * 12)), h: STRIP };
     if (node.kind === "port" || node.kind === "out") return { w: Math.min(room, width(this.portName(node), 11) + 16), h: 20 };
     if (node.kind === "sign") return { w: Math.max(SIGN, Math.min(room, node.name.length > 1 ? width(node.name, SMALL) + 14 : SIGN)), h: SIGN };
-    const lines = this.lines(node, isTight);
-    return { w: Math.min(room, Math.max(40, ...lines.map((text, at) => width(text, at ? 11 : 12))) + 12), h: lines.length > 1 ? HIGH : LOW };
+    if (node.kind === "frame") return this.title(node, room);
+    const lines = this.wrapped(node, room - 2 * MARGIN, isTight);
+    return { w: Math.min(room, Math.max(40, ...lines.map(({ text, size, weight }) => width(text, size, weight))) + 2 * MARGIN), h: LOW + LINE * (lines.length - 1) };
   }
 
   private portName(node: Node): string { return node.kind === "out" ? this.explorer.word("flow_output") : node.name; }
 
-  title(node: Node): Size { return { w: Math.min(width(this.titleOf(node)) + 40, 300), h: TITLE }; }
+  title(node: Node, room: number): Size {
+    const lines = this.titleLines(node, room);
+    return { w: Math.min(room, Math.max(...lines.map((text) => width(text, 12, BOLD))) + this.besideTitle(node)), h: TITLE + LINE * (lines.length - 1) };
+  }
+
+  /** The width of what stands in a title besides its text: margins, an indent, and the mark of a kind of layers. */
+  private besideTitle(node: Node): number { return 20 + INDENT + (node.of && node.row ? 16 : 0); }
+
+  private titleLines(node: Node, room: number): string[] { return wrap(`${this.isFolded(node) ? "▸" : "▾"} ${this.titleOf(node)}`, room - this.besideTitle(node), 12, BOLD); }
+
+  /** Return the lines of a box as they fit into its width, the first of them bold. */
+  private wrapped(node: Node, room: number, isTight = false): Line[] {
+    return this.lines(node, isTight).flatMap((text, at) => {
+      const [size, weight] = at ? [11, 400] : [12, BOLD];
+      return wrap(text, room, size, weight).map((one) => ({ text: one, size, weight }));
+    });
+  }
 
   /** Return the lines of a box: its name, and what it holds or does. */
   private lines(node: Node, isTight = false): string[] {
-    if (node.kind === "frame") return [this.titleOf(node)];
     if (node.kind === "tensor") { const [, shape] = this.held(node); return [node.name, shape].filter(Boolean); }
     const { row } = node;
     if (!row) return [node.name];
@@ -266,11 +282,12 @@ export class Drawing implements Measure {
       const isFolded = this.isFolded(node), press = `data-do="fold ${escape(node.key)}" data-box="${escape(node.key)}" role="button" tabindex="-1" aria-expanded="${!isFolded}" aria-label="${label}"`;
       const deck = (node.many ?? 1) > 1 && node.row ? `<rect class="deck" x="${n(x + 3)}" y="${n(y + 3)}" width="${n(w)}" height="${n(h)}" rx="9"/>` : "";
       const mark = node.of && node.row ? `<rect class="kind k${node.of[0] % 6}" x="${n(x + w - 20)}" y="${n(y + 7)}" width="11" height="11" rx="2"/>` : "";
-      const text = `<text x="${n(x + 10)}" y="${n(y + 17)}" font-size="12" font-weight="600">${escape(cut(`${isFolded ? "▸" : "▾"} ${this.titleOf(node)}`, w - 20 - (mark ? 16 : 0), 12))}</text>`;
-      return `<g class="frame${open}">${deck}<rect ${at} rx="9"/><g class="head" ${press}><rect class="press" x="${n(x)}" y="${n(y)}" width="${n(w)}" height="${TITLE}" rx="9"/>${text}</g>${mark}${inside ? this.svg(inside, x + (w - inside.w) / 2, y + TITLE) : ""}</g>`;
+      const title = this.titleLines(node, w), high = TITLE + LINE * (title.length - 1);
+      const text = title.map((one, k) => `<text x="${n(x + 10 + (k ? INDENT : 0))}" y="${n(y + 17 + k * LINE)}" font-size="12" font-weight="${BOLD}">${escape(one)}</text>`).join(" ");
+      return `<g class="frame${open}">${deck}<rect ${at} rx="9"/><g class="head" ${press}><rect class="press" x="${n(x)}" y="${n(y)}" width="${n(w)}" height="${high}" rx="9"/>${text}</g>${mark}${inside ? this.svg(inside, x + (w - inside.w) / 2, y + high) : ""}</g>`;
     }
-    const lines = this.lines(node, isTight), shown = lines.map((text, k) => cut(text, w - 8, k ? 11 : 12)), middle = y + h / 2 + 4, press = component ? `data-do="pick ${escape(node.key)}" data-component="${escape(component)}" role="button" tabindex="-1" data-module="${escape(this.module(node))}" aria-pressed="false" aria-label="${escape(shown.join(" "))} · ${label}"` : "";
-    const texts = shown.map((text, k) => line(text, x + w / 2, middle + (k - (lines.length - 1) / 2) * 15, w - 8, k ? 11 : 12, k ? 400 : 600));
+    const lines = this.wrapped(node, w - 2 * MARGIN, isTight), middle = y + h / 2 + 4, press = component ? `data-do="pick ${escape(node.key)}" data-component="${escape(component)}" role="button" tabindex="-1" data-module="${escape(this.module(node))}" aria-pressed="false" aria-label="${escape(lines.map(({ text }) => text).join(" "))} · ${label}"` : "";
+    const texts = lines.map(({ text, size, weight }, k) => line(text, x + w / 2, middle + (k - (lines.length - 1) / 2) * LINE, w - 8, size, weight));
     const experts = node.row && this.experts(node.row) ? `<rect class="under" x="${n(x + 4)}" y="${n(y + 4)}" width="${n(w)}" height="${n(h)}" rx="7"/>` : "";
     return `<g class="node${component ? "" : " plain"}${open}" style="${paint(component || "norm")}" data-box="${escape(node.key)}" data-said="${label}" ${press}>${experts}<rect ${at} rx="7"/>${texts.join(" ")}</g>`;
   }
@@ -328,14 +345,28 @@ export class Drawing implements Measure {
 const noteOfTask = (explorer: Explorer): string => (explorer.data.flow!.class === explorer.data.class ? "" : explorer.word("flow_base", { base: explorer.data.flow!.class, task: explorer.data.class }));
 
 const n = (x: number): string => String(Math.round(x * 10) / 10);
-const width = (text: string, size = 12): number => [...text].reduce((sum, letter) => sum + (letter > "⺀" ? size : size * 0.62), 0);
-const line = (text: string, x: number, y: number, room: number, size: number, weight = 400): string => `<text x="${n(x)}" y="${n(y)}" font-size="${size}" font-weight="${weight}" text-anchor="middle">${escape(cut(text, room, size))}</text>`;
+/** The width of a text in a wide font, so that it fits in others too. */
+const width = (text: string, size = 12, weight = 400): number => [...text].reduce((sum, letter) => sum + (letter > "⺀" ? size : size * (weight === BOLD ? 0.7 : 0.62)), 0);
+const line = (text: string, x: number, y: number, room: number, size: number, weight = 400): string => `<text x="${n(x)}" y="${n(y)}" font-size="${size}" font-weight="${weight}" text-anchor="middle">${escape(cut(text, room, size, weight))}</text>`;
+
+interface Line { text: string; size: number; weight: number }
+
+/** Return a text in lines that fit, broken where a word or a part of a name ends; Chinese after any letter. */
+function wrap(text: string, room: number, size: number, weight: number): string[] {
+  const found = [""];
+  for (const piece of text.split(/(?<=[\s_.])|(?<=[⺀-\uffff])/)) {
+    const longer = found.at(-1)! + piece;
+    if (!found.at(-1) || width(longer.trimEnd(), size, weight) <= room + 0.01) found[found.length - 1] = longer;
+    else found.push(piece);
+  }
+  return found.map((one) => one.trimEnd());
+}
 
 /** Return a text that fits, with … where it was cut. */
-function cut(text: string, room: number, size: number): string {
-  if (width(text, size) <= room) return text;
+function cut(text: string, room: number, size: number, weight: number): string {
+  if (width(text, size, weight) <= room + 0.01) return text;
   let left = text;
-  while (left.length > 1 && width(`${left}…`, size) > room) left = left.slice(0, -1);
+  while (left.length > 1 && width(`${left}…`, size, weight) > room) left = left.slice(0, -1);
   return `${left}…`;
 }
 

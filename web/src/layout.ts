@@ -7,7 +7,7 @@ export interface Placed { node: Node; x: number; y: number; w: number; h: number
 export interface Wire { d: string; from: Node; to: Node; residual: boolean; x: number; y: number; tip: [number, number, number] | null }
 export interface Layout extends Size { boxes: Placed[]; wires: Wire[]; in: number; out: number }
 /** Says how large a node is in a room; a frame says how much is around its graph. */
-export interface Measure { size(node: Node, room: number, isTight?: boolean): Size; title(node: Node): Size; isFolded(node: Node): boolean }
+export interface Measure { size(node: Node, room: number, isTight?: boolean): Size; title(node: Node, room: number): Size; isFolded(node: Node): boolean }
 
 const GAP = 14, LANE = 11, PAD = 10, TRACK = 7, LABEL = 15, ARROW = 9, ASIDE = 7;
 
@@ -41,7 +41,7 @@ function tighten(graph: Graph, sizes: Placed[], room: number, measure: Measure):
 
 function sized(node: Node, room: number, measure: Measure): Placed {
   if (node.kind !== "frame" || measure.isFolded(node)) return { node, x: 0, y: 0, ...measure.size(node, room) };
-  const title = measure.title(node), inside = layout(node.graph!, room - 2 * PAD, measure), w = Math.min(room, Math.max(title.w, inside.w + 2 * PAD));
+  const title = measure.title(node, room), inside = layout(node.graph!, room - 2 * PAD, measure), w = Math.min(room, Math.max(title.w, inside.w + 2 * PAD));
   return { node, x: 0, y: 0, w, h: title.h + inside.h + (node.graph!.nodes.some((one) => one.kind === "out") ? 0 : PAD), inside };
 }
 

@@ -43,6 +43,9 @@ export class Running {
     return this;
   }
 
+  /** Return how many tokens of a sequence stand for an image; 0 if the class reads none. */
+  image(): number { return this.data.image === undefined ? 0 : this.model.size(this.data.image, this.names({ batch: 1, sequence: 1, context: 1 }), 0); }
+
   private inLayers(path: PathOf): boolean { return this.stack !== "" && path[0].startsWith(`${this.stack}{`); }
 
   has(kind: Kind): boolean { return this.data[kind] !== undefined; }
@@ -68,7 +71,7 @@ export class Running {
   }
 
   private names(run: Run): Env {
-    const { batch, sequence } = run, env: Env = { ...this.model.env, ...this.constants, batch, sequence, target: sequence, past: sequence, choices: 2 };
+    const { batch, sequence } = run, env: Env = { ...this.model.env, ...this.constants, batch, sequence, target: sequence, past: sequence };
     for (const [name, tree] of this.data.computed) if ((env[name] ?? null) === null) env[name] = this.model.trees[tree](env);
     return env;
   }

@@ -1,23 +1,34 @@
-// Drive pages of the explorer in Chromium: node tests/explore.mjs CHROMIUM PAGE.html … ; a JSON line for each, exit 1 if one fails.
+// Drive pages of the explorer in Chromium or Firefox: node tests/explore.mjs BROWSER PAGE.html … ; a JSON line for each, exit 1 if one fails.
+// Firefox is driven over WebDriver BiDi, which has neither colour schemes nor a way for axe past the page's policy: those are Chromium's part.
 import { readFileSync } from "node:fs";
-import { chromium } from "playwright-core";
+import { chromium, firefox } from "playwright-core";
 
 const axe = readFileSync(new URL("../node_modules/axe-core/axe.min.js", import.meta.url), "utf8");
-const browser = await chromium.launch({ executablePath: process.argv[2], args: ["--no-sandbox"] });
+const executablePath = process.argv[2], isFirefox = /firefox/.test(executablePath);
+const browser = await (isFirefox ? firefox.launch({ channel: "moz-firefox", executablePath }) : chromium.launch({ executablePath, args: ["--no-sandbox"] }));
 
 /** Return what is wrong with the flow: boxes that overlap or are cut off, and tensors of modules without a box. */
 function flowProblems() {
   const card = document.querySelector("[data-at=flow]"), svg = card.querySelector("svg"), found = [];
   if (!svg) return card.textContent.length > 40 ? [] : ["no flow, and no reason"];
   const [, , width, height] = svg.getAttribute("viewBox").split(" ").map(Number), outer = svg.getBoundingClientRect(), boxes = [...svg.querySelectorAll(".node, .joint, .port")];
+  for (const rect of svg.querySelectorAll("rect:not(.press)")) {
+    const at = rect.getBoundingClientRect(), half = parseFloat(getComputedStyle(rect).strokeWidth) / 2;
+    if (at.left - half < outer.left || at.right + half > outer.right || at.top - half < outer.top || at.bottom + half > outer.bottom) found.push(`a stroke is outside: ${rect.parentElement.textContent.slice(0, 40)}`);
+  }
+  for (const head of svg.querySelectorAll(".head")) {
+    const at = head.parentElement.querySelector(":scope > rect:not(.deck)").getBoundingClientRect();
+    for (const text of head.querySelectorAll("text")) if (text.textContent.includes("…") || text.getBoundingClientRect().right > at.right - 2) found.push(`title: ${text.textContent}`);
+  }
   const places = boxes.map((box) => box.querySelector("rect:not(.under)").getBoundingClientRect());
   if (outer.width < Math.min(width, svg.clientWidth) - 1 || outer.right > innerWidth || outer.height < height * 0.99 * (outer.width / width)) found.push("the picture is cut off");
   places.forEach((a, at) => {
     if (a.left < outer.left - 1 || a.right > outer.right + 1 || a.bottom > outer.bottom + 1) found.push(`outside: ${boxes[at].textContent}`);
     places.slice(at + 1).forEach((b, k) => { if (Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1 && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 1) found.push(`overlap: ${boxes[at].textContent} ${boxes[at + 1 + k].textContent}`); });
     for (const text of boxes[at].querySelectorAll("text")) {
+      if (text.textContent.includes("…")) found.push(`cut: ${text.textContent}`);
       const b = text.getBoundingClientRect();
-      if (b.left < a.left - 1 || b.right > a.right + 1) found.push(`text: ${text.textContent}`);
+      if (b.left < a.left + 1 || b.right > a.right - 1) found.push(`text: ${text.textContent}`);
     }
   });
   const shown = new Set(boxes.map((box) => box.dataset.box)), { data } = window.explorer;
@@ -39,15 +50,50 @@ function areas() {
   return worst * (width > 0 ? 1 : NaN);
 }
 
+/** Return what is wrong with the page without its script, on a telephone: words that are broken, and labels below their colours. */
+function plainProblems() {
+  const linesOf = (of) => { const range = document.createRange(); range.selectNodeContents(of); return [...range.getClientRects()]; };
+  const found = document.documentElement.scrollWidth > innerWidth ? ["sideways"] : [];
+  for (const head of document.querySelectorAll("thead th")) if (new Set(linesOf(head).map(({ top }) => Math.round(top))).size > 1) found.push(`broken: ${head.textContent}`);
+  for (const row of document.querySelectorAll("tbody th")) {
+    const swatch = row.querySelector(".swatch")?.getBoundingClientRect() ?? { right: 0 }, texts = document.createTreeWalker(row, NodeFilter.SHOW_TEXT);
+    while (texts.nextNode()) if (linesOf(texts.currentNode).some(({ left }) => left < swatch.right - 1)) found.push(`below its colour: ${row.textContent}`);
+  }
+  return found.concat(document.querySelectorAll("thead th").length && document.querySelectorAll("tbody th").length ? [] : ["no table"]);
+}
+
+async function without(file) {
+  const page = await browser.newPage({ viewport: { width: 375, height: 900 }, javaScriptEnabled: false });
+  await page.goto(`file://${file}`);
+  const found = await page.evaluate(plainProblems);
+  await page.close();
+  return found;
+}
+
+/** Return how many bytes are saved in a format. Over BiDi no download is reported, so there the bytes that the page offers are counted. */
+async function saved(page, format) {
+  const press = () => page.click(`[data-do='save ${format}']`);
+  if (!isFirefox) return readFileSync(await (await Promise.all([page.waitForEvent("download"), press()]))[0].path()).length;
+  const offered = page.evaluate(() => new Promise((done) => {
+    const { createObjectURL } = URL;
+    URL.createObjectURL = (blob) => { URL.createObjectURL = createObjectURL; done(blob.size); return createObjectURL.call(URL, blob); };
+  }));
+  await press();
+  return offered;
+}
+
 async function drive(file) {
   const page = await browser.newPage({ viewport: { width: 1440, height: 900 } }), errors = [], requests = [];
+  page.on("console", (message) => { if (["error", "warning"].includes(message.type())) errors.push(message.text()); });
   page.on("pageerror", (error) => errors.push(error.message));
   page.on("request", (request) => { if (!/^(file|data|blob):/.test(request.url())) requests.push(request.url()); });
   await page.goto(`file://${file}`);
   await page.waitForSelector("[data-at=total]");
   const found = { file: file.split("/").at(-1), total: await page.textContent("[data-at=total]"), problems: [] };
   const hold = (what, truth) => { if (!truth) found.problems.push(what); };
+  for (const problem of await without(file)) hold(`without script: ${problem}`, false);
   hold("the page counts otherwise", !(await page.evaluate(() => document.querySelector("[data-at=checked]").classList.contains("wrong"))));
+  hold("a font is refused", await page.evaluate(async () => (await document.fonts.ready, [...document.fonts].every(({ status }) => status === "loaded"))));
   found.areas = await page.evaluate(areas);
   hold("an area is not true", found.areas < 1e-4);
   for (const dial of await page.$$("input[type=range]")) {
@@ -90,19 +136,17 @@ async function drive(file) {
   await page.keyboard.press("Enter");
   hold("no way out of a layer", await page.isVisible("[data-at=out]"));
   await page.keyboard.press("Escape");
-  for (const format of ["svg", "png", "csv", "json", "flow"]) {
-    const [download] = await Promise.all([page.waitForEvent("download"), page.click(`[data-do='save ${format}']`)]);
-    hold(`${format} is empty`, readFileSync(await download.path()).length > 20);
-  }
+  hold("Escape leaves no layer", (await page.isHidden("[data-at=out]")) && (await page.evaluate(() => document.activeElement.matches(".hit"))));
+  for (const format of ["svg", "png", "csv", "json", "flow"]) hold(`${format} is empty`, (await saved(page, format)) > 20);
   found.axe = [];
-  for (const scheme of ["light", "dark"])
+  for (const scheme of isFirefox ? ["light"] : ["light", "dark"])
     for (const width of [375, 768, 1440]) {
-      await page.emulateMedia({ colorScheme: scheme });
+      if (!isFirefox) await page.emulateMedia({ colorScheme: scheme });
       await page.setViewportSize({ width, height: 900 });
       await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
       hold(`sideways at ${width}`, await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth));
       for (const problem of await page.evaluate(flowProblems)) hold(`flow at ${width}: ${problem}`, false);
-      if (width === 768) continue;
+      if (width === 768 || isFirefox) continue;
       const session = await page.context().newCDPSession(page);
       await session.send("Runtime.evaluate", { expression: axe });
       const { result } = await session.send("Runtime.evaluate", { expression: "axe.run().then(r => r.violations.map(v => v.id + ' ' + v.nodes[0].html.slice(0, 90)))", awaitPromise: true, returnByValue: true });

@@ -143,7 +143,7 @@ def hold(raw: Raw, law: Mapping[str, Callable[[Raw], Iterator[str]]], where: str
 
 
 _TEXTS = ("family", "source", "class")
-_LISTS = ("require", "inert", "nullable", "zero", "beyond", "late", "flat")
+_LISTS = ("require", "inert", "nullable", "zero", "beyond", "late", "flat", "stated")
 _LISTS_BY_FIELD = ("values", "tried")
 _OF_A_CLASS = (
     *("guards", "tensors", "when", "ties", "buffers", "active", "renamed", "modules", "parts"),
@@ -252,7 +252,7 @@ def _known(raw: Raw) -> Iterator[str]:
     """Every field that is named decides something or is inert; sub-configs are in `configs`."""
     known = _fields(raw)
     either = known.union(raw.get("inert", ()))
-    for part in ("nullable", "zero"):
+    for part in ("nullable", "zero", "stated"):
         yield from (f"{part}: {name} is not a field" for name in _part(raw, part) - known)
     types = {f"{path}.model_type" for path in raw.get("configs", {})}
     spelled = either | types

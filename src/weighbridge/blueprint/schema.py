@@ -159,6 +159,12 @@ class Blueprint:
         return tried
 
     @property
+    def stated(self) -> Sequence[str]:
+        """The fields that a config must state: the class's own defaults are not those here."""
+        stated: Sequence[str] = self._raw.get("stated", ())
+        return stated
+
+    @property
     def instead(self) -> str:
         """How to count a config that this blueprint does not cover, for a message."""
         if self.source.startswith("transformers "):
@@ -331,13 +337,42 @@ def load(family: str) -> Blueprint:
             f"there is no blueprint for the family {shorten(family, str)}",
             hint=known_families(family),
         )
-    path = f"blueprints/{family}.toml"
-    PARSED.update(data.read_prepared(f"{family}.trees") or {})
-    return Blueprint(data.read_toml(path))
+    return _read(family)
+
+
+def library_names(library: str) -> tuple[str, ...]:
+    """Return the names of the blueprints of a library whose configs name a class.
+
+    A class has several, such as ``"AutoencoderKL-4"``, if none covers all of its configs.
+
+    Example:
+        >>> "FluxTransformer2DModel" in library_names("diffusers")
+        True
+    """
+    return data.names(f"blueprints/{library}", ".toml")
+
+
+@cache
+def load_of(library: str, name: str) -> Blueprint:
+    """Return one of the blueprints of a library, by its name in `library_names`.
+
+    Example:
+        >>> load_of("diffusers", "FluxTransformer2DModel").base_class
+        'FluxTransformer2DModel'
+    """
+    return _read(f"{library}/{name}")
+
+
+def _read(place: str) -> Blueprint:
+    """Return the blueprint at a place in the folder of blueprints."""
+    PARSED.update(data.read_prepared(f"{place}.trees") or {})
+    return Blueprint(data.read_toml(f"blueprints/{place}.toml"))
 
 
 def parsed_expressions(family: str) -> dict[str, Tree]:
     """Return the expressions of a shipped blueprint, parsed, by their text.
+
+    A name of a library's blueprint begins with the library: ``"diffusers/AutoencoderKL"``.
 
     Example:
         >>> parsed_expressions("bert")["num_hidden_layers"]

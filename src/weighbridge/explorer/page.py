@@ -98,14 +98,22 @@ def _without_script(weighing: Weighing, lang: str) -> Iterator[str]:
     yield f"<h1>{escape(weighing.model.where)} <small>{escape(weighing.class_name)}</small></h1>"
     yield f'<div class="big">{count(weighing.parameters)}</div>'
     yield f'<p class="under">{escape(lettering.text(ledger.formula()))}</p>'
-    yield f'<section class="card">{map_svg(ledger, lang)}</section><section class="card"><table>'
+    yield f'<section class="card">{map_svg(ledger, lang)}</section>'
+    yield '<section class="card"><div class="wide"><table class="still">'
     heads = (words["component"], words["formula"], words["parameters"])
-    yield f"<tr>{''.join(f'<th>{escape(head)}</th>' for head in heads)}</tr>"
+    kinds = ("", "", ' class="n"')
+    shown = [
+        f'<th scope="col"{kind}>{escape(head)}</th>'
+        for head, kind in zip(heads, kinds, strict=True)
+    ]
+    yield f"<thead><tr>{''.join(shown)}</tr></thead>"
     for group in ledger.by("component"):
         formula = lettering.text(ledger.formula_of([group]))
         swatch = f'<span class="swatch" style="{paint(group.name)}"></span>'
         yield (
-            f"<tr><th>{swatch}{escape(label(group.name, lang))}</th><td>{escape(formula)}</td>"
+            f'<tr><th scope="row"><div class="named">{swatch}'
+            f"<span>{escape(label(group.name, lang))}</span></div></th>"
+            f"<td>{escape(formula)}</td>"
             f'<td class="n">{count(group.parameters)}</td></tr>'
         )
-    yield f"</table></section><footer>{escape(weighing.model.blueprint.source)}</footer>"
+    yield f"</table></div></section><footer>{escape(weighing.model.blueprint.source)}</footer>"

@@ -51,6 +51,8 @@ SEQUENCE, CONTEXT = 2048, 8192
 """The tokens of a sequence and of a cache that a page begins with, if there are positions."""
 _OPTIMIZER, _PRECISION, _ENGINE, _ANY_DEVICE = "adamw", "master", "plain", "H100"
 _KINDS = ("forward", "backward", "saved", "checkpointed", "stepped", "step")
+_USUAL = ("choices", "images")
+"""The names of a run, besides its sizes, that a page does not change: no images, for one."""
 _IN_TRAINING = ("forward", "backward", "saved", "checkpointed")
 _AFTER, _CORE, _DIVIDED = 2, 4, 8
 """Marks of a module: it does not stand before the layers, is attention itself, is divided."""
@@ -126,20 +128,26 @@ class _RunOfPage:
             "repeat": {name: self.table.number(tree) for name, tree in self.known.repeat.items()},
             "constants": {
                 name: value_json(names[name])
-                for name in (*self.known.fields, *self.known.computed)
+                for name in (*self.known.fields, *self.known.computed, *_USUAL)
                 if name not in own_fields and name not in waiting
             },
             "computed": [[name, self.table.number(computed[name])] for name in waiting],
             "held": self._held(),
             "positions": list(learned_positions(self.found)),
+            **self._of_images(),
         }
+
+    def _of_images(self) -> dict[str, int]:
+        """Return how many tokens of a sequence stand for an image, if the class reads images."""
+        tokens = self.known.image_tokens
+        return {} if tokens is None else {"image": self.table.number(tokens)}
 
     def _held(self) -> dict[str, list[Any]]:
         """Return the values that fields must keep, of those that a dial could change."""
         own_fields = self.weighing.model.fields
         held = {**self.known.held}
         heads = own_fields.get(KEY_HEADS)
-        if KEY_HEADS in self.known.fields and type(heads) is int:
+        if self.known.lacks_one_key_head and type(heads) is int:
             held.setdefault(KEY_HEADS, [*range(2, _MOST_TIMES * heads + 1)])  # see `check_saved`
         return {
             name: [value_json(each) for each in (value if isinstance(value, list) else [value])]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from weighbridge import data
 from weighbridge.blueprint import roles, schema
-from weighbridge.models import catalogue
+from weighbridge.models import catalogue, libraries
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,7 +20,12 @@ def compiled_tables() -> Iterator[tuple[str, bytes]]:
     for path in data.toml_paths():
         if path != catalogue.PATH:  # compiled entry by entry below
             yield path, data.marshalled(data.read_toml(path))
-    for family in schema.families():
+    of_libraries = [
+        f"{library}/{name}"
+        for library in set(libraries.LIBRARIES.values())
+        for name in schema.library_names(library)
+    ]
+    for family in (*schema.families(), *of_libraries):
         trees = data.marshalled(schema.parsed_expressions(family))
         yield f"{data.PREPARED}/{family}.trees", trees
     for name, content in catalogue.compiled_files().items():

@@ -90,6 +90,7 @@ def bind_fields(
     _check_beyond(given, blueprint, where)
     if blueprint.tried:
         _check_tried(given, blueprint, where)
+    _check_stated(given, blueprint, where)
     fields = _defaults(given, blueprint)
     for name, value in stated.items():
         if value is None and name in blueprint.computed:
@@ -241,6 +242,14 @@ def _check_beyond(given: Config, blueprint: Blueprint, where: str) -> None:
         if value is not None and (name in blueprint.beyond or name.rpartition(".")[2] in anywhere):
             what = f"sets {name}, which the blueprint of {blueprint.family} does not cover"
             raise ConfigError(what, where=where, values={name: value}, hint=blueprint.instead)
+
+
+def _check_stated(given: Config, blueprint: Blueprint, where: str) -> None:
+    """Refuse a config without a field that has another default in the class."""
+    missing = [name for name in blueprint.stated if name not in given]
+    if missing:
+        what = f"this blueprint of {blueprint.family} is for configs that state {missing[0]}"
+        raise ConfigError(what, where=where, hint=blueprint.instead)
 
 
 def _check_tried(given: Config, blueprint: Blueprint, where: str) -> None:

@@ -358,6 +358,9 @@ def _shipped(config: Config, where: str) -> Blueprint:
     family = config.get("model_type")
     is_known = isinstance(family, str) and blueprints.is_family(family)
     if not is_known:
+        of_library = _of_library(config, where)
+        if of_library is not None:
+            return of_library
         _explain_config(config, where)
     if family is None:
         hint = f"name its family with --set model_type={_likely_family(config)}"
@@ -368,6 +371,13 @@ def _shipped(config: Config, where: str) -> Blueprint:
         hint = f"{blueprints.known_families(str(family))}; {via}"
         raise ModelError(what, where=where, hint=hint)
     return blueprints.load(family)
+
+
+def _of_library(config: Config, where: str) -> Blueprint | None:
+    """Return the blueprint of the class of another library that a config names."""
+    from weighbridge.models.libraries import blueprint_for  # noqa: PLC0415  # most have a family
+
+    return blueprint_for(config, where)
 
 
 def _explain_config(config: Config, where: str) -> None:

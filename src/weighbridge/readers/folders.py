@@ -159,8 +159,8 @@ KINDS = (
     FolderKind(
         CONFIG,
         ("_class_name", "_diffusers_version"),
-        "is a diffusers model ({class}), and there is no blueprint for diffusers",
-        (_INSPECT, _DERIVE),
+        "is a diffusers model ({class}), and there is no blueprint for this class",
+        (_INSPECT, "`weighbridge derive diffusers:{class}` derives a blueprint from its code"),
         _config_names,
     ),
     FolderKind(

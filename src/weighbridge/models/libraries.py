@@ -1,0 +1,79 @@
+"""Models of libraries whose configs name a class, not a family: those of diffusers."""
+
+from __future__ import annotations
+
+from weighbridge import data
+from weighbridge.blueprint import schema
+from weighbridge.errors import ConfigError
+from weighbridge.lean_typing import TYPE_CHECKING
+from weighbridge.models.fields import bind_fields, flattened
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any
+
+    from weighbridge.blueprint.schema import Blueprint
+
+    Config = Mapping[str, Any]
+
+LIBRARIES = {"_class_name": "diffusers"}
+"""The library of a config by the field that names the class."""
+
+_OF_A_VARIANT = "-"
+"""What separates the name of a class from the rest of the name of one of its blueprints."""
+
+
+def class_of(config: Config) -> tuple[str, str] | None:
+    """Return the library and the class that a config names; None if it names none.
+
+    An old name of a class is replaced, as the library does.
+
+    Example:
+        >>> class_of({"_class_name": "Transformer2DModel", "norm_type": "ada_norm_zero"})
+        ('diffusers', 'DiTTransformer2DModel')
+    """
+    for field, library in LIBRARIES.items():
+        stated = config.get(field)
+        if isinstance(stated, str):
+            renamed = data.read_toml(f"facts/{library}.toml")["renamed"].get(stated, {})
+            for other_field, names in renamed.items():
+                value = config.get(other_field)
+                stated = names.get(value, stated) if isinstance(value, str) else stated
+            return library, stated
+    return None
+
+
+def blueprint_for(config: Config, where: str) -> Blueprint | None:
+    """Return the blueprint of the class that a config names; None if there is none.
+
+    Of several blueprints of a class it is the first that covers the config.
+
+    Example:
+        >>> blueprint_for({"_class_name": "FluxTransformer2DModel"}, "config.json").base_class
+        'FluxTransformer2DModel'
+
+    Raises:
+        ConfigError: the class has several blueprints, and none covers the config.
+    """
+    named = class_of(config)
+    blueprints = [] if named is None else list(_blueprints_of(*named))
+    if len(blueprints) < 2:  # one that does not cover the config says why
+        return blueprints[0] if blueprints else None
+    reasons: dict[str, Mapping[str, object]] = {}
+    for blueprint in blueprints:
+        try:
+            bind_fields(dict(flattened(config, blueprint, where)), blueprint, where, frozenset())
+        except ConfigError as error:
+            reasons[error.what] = error.values
+        else:
+            return blueprint
+    first = blueprints[0]
+    what = f"no blueprint of {first.base_class} covers this config: {'; '.join(reasons)}"
+    values = {name: value for some in reasons.values() for name, value in some.items()}
+    raise ConfigError(what, where=where, values=values, hint=first.instead)
+
+
+def _blueprints_of(library: str, class_name: str) -> Iterator[Blueprint]:
+    for name in schema.library_names(library):
+        if name.partition(_OF_A_VARIANT)[0] == class_name:
+            yield schema.load_of(library, name)
