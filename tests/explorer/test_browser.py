@@ -62,6 +62,7 @@ def hold_all(browser: str, pages: list[Path]) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     found = [json.loads(line) for line in done.stdout.splitlines()]
     for page in found:
-        assert f"{wb.weigh(json.loads(page['config'])).parameters:,}" == page["total"]
+        config = json.loads(page["config"])
+        assert f"{wb.weigh(config, config['architectures'][0]).parameters:,}" == page["total"]
     assert [page["problems"] for page in found] == [[] for _ in pages], done.stdout + done.stderr
     assert done.returncode == 0, done.stderr
