@@ -499,9 +499,10 @@ ONE_KEY_HEAD = {**TINY, "num_key_value_heads": 1}
         ["train", "llama", "--on", "8xH100", "--batch", "8", "--seq", "64"],
     ],
 )
-def test_what_one_key_head_saves_is_refused(
-    words: list[str], capsys: pytest.CaptureFixture[str]
+def test_what_one_key_head_saves_is_refused_where_it_is_not_proved(
+    words: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.delitem(operations.load_operations("llama").proof, "single")
     given = [f"{name}={value}" for name, value in ONE_KEY_HEAD.items()]
     assert main([*words, *(word for one in given for word in ("--set", one))]) == 2
     out, err = capsys.readouterr()
@@ -514,3 +515,14 @@ def test_the_rest_of_a_run_with_one_key_head_is_the_same_expression() -> None:
     fewer = 2 * TINY["num_hidden_layers"] * 2 * 8 * TINY["hidden_size"] * 2 * TINY["head_dim"]
     assert many.forward_matmul_flops - one.forward_matmul_flops == fewer
     assert cost("llama", sequence=8, train=True, fields={**ONE_KEY_HEAD, "num_attention_heads": 1})
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+def test_one_key_head_is_repeated_as_a_view_for_one_sequence_only(batch: int) -> None:
+    run: dict[str, Any] = {"sequence": 8, "batch": batch, "train": True}
+    run |= {"profile": "cuda-eager", "dtype": "BF16"}
+    many, one = (cost("llama", fields=fields, **run) for fields in (TINY, ONE_KEY_HEAD))
+    heads, head = TINY["num_attention_heads"], TINY["head_dim"]
+    kept = 2 * TINY["num_hidden_layers"] * 8 * head * 2  # of one head: keys and values in BF16
+    saved = [found.figures["saved_for_backward_bytes"] or 0 for found in (many, one)]
+    assert saved[0] - saved[1] == (kept * (heads - 1) if batch == 1 else 0)

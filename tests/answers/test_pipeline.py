@@ -21,11 +21,17 @@ if TYPE_CHECKING:
 CONFIGS = {
     "text_encoder": {
         "model_type": "clip_text_model",
-        **{"hidden_size": 768, "intermediate_size": 3072, "num_attention_heads": 12},
+        "hidden_size": 768,
+        "intermediate_size": 3072,
+        "num_attention_heads": 12,
     },
     "text_encoder_2": {
         "model_type": "t5",
-        **{"d_model": 4096, "d_kv": 64, "d_ff": 10240, "num_layers": 24, "num_heads": 64},
+        "d_model": 4096,
+        "d_kv": 64,
+        "d_ff": 10240,
+        "num_layers": 24,
+        "num_heads": 64,
         "feed_forward_proj": "gated-gelu",
     },
     "transformer": {"_class_name": "FluxTransformer2DModel", "guidance_embeds": True},

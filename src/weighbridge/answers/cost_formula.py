@@ -56,6 +56,7 @@ class RunLettering(Lettering):
         self.sizes_of_run: set[str] = set()
         """The names in the dims of these operations, which are positive."""
         self._positions = list(learned_positions(found))
+        self._lacks_one_key_head = found.known.lacks_one_key_head
 
     def rules(self, computed: Mapping[str, Tree] | None = None) -> tuple[Tree, ...]:
         """Return the rules of the region in which the formulas hold."""
@@ -73,7 +74,9 @@ class RunLettering(Lettering):
 
     def note_saved(self, kind: str, entry: OperationTemplate) -> None:
         """Note the rule that `Operations.check_saved` refuses configs by, where a size shows it."""
-        if kind in OF_BACKWARD and any(KEY_HEADS in names_in(dim) for dim in entry.dims):
+        if kind not in OF_BACKWARD or not self._lacks_one_key_head:
+            return
+        if any(KEY_HEADS in names_in(dim) for dim in entry.dims):
             self.assumed[MANY_KEY_HEADS] = None
 
     @property

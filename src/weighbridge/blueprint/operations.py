@@ -178,17 +178,22 @@ class Operations:
             and _as_filed(fields[name]) not in (value if isinstance(value, list) else [value])
         }
 
-    def check_saved(self, kind: str, names: Mapping[str, Any]) -> None:
-        """Refuse what a backward pass needs of a model with one key head for many query heads.
+    @property
+    def lacks_one_key_head(self) -> bool:
+        """Whether there are key heads, and no runs with one that the operations were proved on."""
+        return KEY_HEADS in self.fields and KEY_HEADS not in self.proof.get("single", ())
 
-        The repetition of one key head is a view, of several a copy, and runs with one were not
-        recorded. FLOPs and the cache are the same expressions.
+    def check_saved(self, kind: str, names: Mapping[str, Any]) -> None:
+        """Refuse what a backward pass needs with one key head for many query heads, if unproved.
+
+        The repetition of one key head may be a view, that of several is a copy. FLOPs and the cache
+        are the same expressions.
 
         Raises:
             ModelError: ``kind`` is such a kind, and ``names`` has one key head.
         """
         heads, keys = names.get("num_attention_heads"), names.get(KEY_HEADS)
-        if kind in OF_BACKWARD and KEY_HEADS in self.fields and keys == 1 != heads:
+        if kind in OF_BACKWARD and self.lacks_one_key_head and keys == 1 != heads:
             raise ModelError(
                 f"what {self.family} saves for a backward pass was recorded only with several key "
                 "heads",
@@ -433,8 +438,8 @@ def _keys(raw: Raw) -> Iterator[str]:
             f"classes.{name}.{key} is unknown"
             for key in sorted(set(of_class) - {"prefix", *ALL_KINDS})
         )
-    if set(raw["proof"]) - {"holes", "profiles"} != _PROOF:
-        yield f"proof must have {', '.join(sorted(_PROOF))}, and may have holes, profiles"
+    if set(raw["proof"]) - {"holes", "profiles", "single"} != _PROOF:
+        yield f"proof must have {', '.join(sorted(_PROOF))}, and may have holes, profiles, single"
 
 
 def _format(raw: Raw) -> Iterator[str]:

@@ -147,7 +147,7 @@ class _RunOfPage:
         own_fields = self.weighing.model.fields
         held = {**self.known.held}
         heads = own_fields.get(KEY_HEADS)
-        if KEY_HEADS in self.known.fields and type(heads) is int:
+        if self.known.lacks_one_key_head and type(heads) is int:
             held.setdefault(KEY_HEADS, [*range(2, _MOST_TIMES * heads + 1)])  # see `check_saved`
         return {
             name: [value_json(each) for each in (value if isinstance(value, list) else [value])]

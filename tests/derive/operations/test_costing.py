@@ -33,6 +33,12 @@ RECORDED = [
     for name in operations.available()
     if data.read_toml(f"operations/{name}.toml")["format"] == 2
 ]
+
+
+def proof_in(family: str) -> Any:
+    return data.read_toml(f"operations/{family}.toml")["proof"]
+
+
 CLASSES = [
     (family, class_name)
     for family in RECORDED
@@ -59,6 +65,30 @@ def test_fresh_runs_are_as_the_file_says(family: str, class_name: str, seed: str
     proof.dice = random.Random(f"{seed} {family}")  # noqa: S311
     for profile in raw["proof"]["profiles"]:
         assert proof.of_profile(profile, runs=RUNS) is None
+
+
+@pytest.mark.parametrize("family", [of for of in RECORDED if "single" in proof_in(of)])
+def test_fresh_runs_with_one_key_head_are_as_the_file_says(family: str, seed: str) -> None:
+    raw = data.read_toml(f"operations/{family}.toml")
+    proof = proof_of(family, raw)
+    proof.dice = random.Random(f"{seed} {family}")  # noqa: S311
+    assert list(proof._draws.key_heads) == raw["proof"]["single"]
+    for profile in {"cuda-eager", "cuda-flash"}.intersection(raw["proof"]["profiles"]):
+        assert list(proof.with_ones(profile, runs=RUNS)) == []
+
+
+def test_fresh_runs_with_one_key_head_find_a_copy_that_is_a_view() -> None:
+    raw = copy.deepcopy(data.read_toml("operations/llama.toml"))
+    path = "model.layers.{i}.self_attn"
+    condition = " and (num_key_value_heads != 1 or batch > 1)"
+    texts = raw["saved"][path]
+    raw["saved"][path] = [text.replace(condition, "") for text in texts]
+    assert raw["saved"][path] != texts
+    proof = proof_of("llama", raw)
+    assert proof.of_profile("cuda-eager") is None
+    ((name, difference),) = proof.with_ones("cuda-eager")
+    assert name == "num_key_value_heads"
+    assert difference.startswith("saved of model.layers")
 
 
 @pytest.mark.parametrize("class_name", ["RobertaForQuestionAnswering", "RobertaForMultipleChoice"])

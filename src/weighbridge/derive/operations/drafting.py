@@ -115,15 +115,16 @@ class Drafting:
     def others(self) -> list[Changes]:
         """Other ways to run the draws.
 
-        They are without windows, with a first layer of another type, and with some sizes equal or
-        null.
+        They are without windows, with a first layer of another type, and with some sizes equal,
+        1 or null.
         """
         without = tuple((name, None) for name in self.nullable)
         types: tuple[tuple[str, tuple[Any, ...]], ...] = tuple(
             (name, _rotated(self.draws[0].changes[name])) for name in self.family.layer_types
         )
         types += tuple((name, self._other_layers(name)) for name in self.family.index_lists)
-        equal = [((name, SameAs(other)),) for name, other in self.family.equal.items()]
+        equal: list[Changes] = [((name, SameAs(to)),) for name, to in self.family.equal.items()]
+        equal += [((name, 1),) for name in self.family.key_heads]
         null = [((name, None),) for name in self.family.nullable]
         turned = tuple(self.family.turned.items())
         ways = (
@@ -307,7 +308,7 @@ class Drafting:
         """
         runs: list[RecordedByKind] = []
         found = None
-        usual = _nearest(setting, counts)
+        usual = self._nearest(setting, counts)
         least = _DRAWS_TO_RECOGNISE if learns else 1
         learns = learns and self._teaches(setting)
         for draw in self.draws:
@@ -330,6 +331,16 @@ class Drafting:
         if setting.dtype != WIDE:
             return found
         return labelled(found, counts.get(setting._replace(dtype="BF16")))
+
+    def _nearest(self, setting: RunMode, counts: Counts) -> Found | None:
+        """Return what a run found that has one edge less, or no other changes than dropouts."""
+        for number in range(len(setting.edge)):
+            edge = setting.edge[:number] + setting.edge[number + 1 :]
+            if setting._replace(edge=edge) in counts:
+                return counts[setting._replace(edge=edge)]
+        if setting.edge:
+            return counts.get(setting._replace(edge=()))
+        return counts.get(setting._replace(changes=setting.changes[: len(self.dropouts)]))
 
     def _run(self, draw: RunDraw, setting: RunMode) -> RecordedByKind:
         """Run a draw, unless it ran lately: what shows that an edge matters is then read again."""
@@ -472,15 +483,6 @@ def _rotated(types: Sequence[str]) -> tuple[str, ...]:
     """
     other = next((at for at, name in enumerate(types) if name != types[0]), 0)
     return (*types[other:], *types[:other])
-
-
-def _nearest(setting: RunMode, counts: Counts) -> Found | None:
-    """Return what a run found that has one edge less, or none."""
-    for number in range(len(setting.edge)):
-        edge = setting.edge[:number] + setting.edge[number + 1 :]
-        if setting._replace(edge=edge) in counts:
-            return counts[setting._replace(edge=edge)]
-    return counts.get(setting._replace(edge=()))
 
 
 def _records(setting: RunMode, kind: str) -> bool:

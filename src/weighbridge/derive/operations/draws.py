@@ -121,14 +121,23 @@ class Draws:
         They are the heads of keys, of which each serves several queries, and those that the
         blueprint compares.
         """
+        pairs = {**self.key_heads}
+        for left, right in self._compared:
+            if {left, right} <= {("name", name) for name in self._sizes}:
+                pairs[left[1]] = right[1]
+        return pairs
+
+    @cached_property
+    def key_heads(self) -> dict[str, str]:
+        """The heads of keys, of which each serves several queries, with the heads of queries.
+
+        No draw has a single one, which code repeats as a view.
+        """
         pairs = {}
         for name, tree in self.rules.items():
             if name.endswith("heads") and tree[0] == "*" and tree[2] == ("name", "small"):
                 keys = (key for key in _fields_of(name, tree) if "kv_" in key or "key_value" in key)
                 pairs.update(dict.fromkeys(keys, name))
-        for left, right in self._compared:
-            if {left, right} <= {("name", name) for name in self._sizes}:
-                pairs[left[1]] = right[1]
         return pairs
 
     @cached_property

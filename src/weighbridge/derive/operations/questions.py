@@ -75,6 +75,8 @@ class RunQuestions:
             yield ("!=", ("name", name), ("value", None)), _COST_OF_EDGE
         for name, other in self._draws.equal.items():
             yield ("==", ("name", name), ("name", other)), _COST_OF_EDGE
+        for name in self._draws.key_heads:
+            yield ("==", ("name", name), ("value", 1)), _COST_OF_EDGE
         for name, share in self._draws.turned.items():
             yield ("==", ("name", name), ("value", share)), _COST_OF_EDGE
         for name in self._draws.nullable:

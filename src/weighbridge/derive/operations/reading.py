@@ -6,7 +6,7 @@ import itertools
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from weighbridge.algebra.expr import evaluate, names_in
+from weighbridge.algebra.expr import evaluate, names_in, substitute
 from weighbridge.blueprint.operations import COMPUTE, PRODUCTS
 from weighbridge.derive.operations.draws import sums_in
 from weighbridge.derive.operations.module_paths import ModulePaths
@@ -74,6 +74,11 @@ class Memory:
         self.dims_of_text: dict[str, tuple[Tree, ...]] = {}
         self.looped: dict[tuple[str, str], list[Phrase]] = {}
         """The texts that are in loops over the pieces of a sequence, at a path of a kind."""
+
+    @property
+    def key_heads(self) -> dict[str, str]:
+        """The heads of keys, with those of queries."""
+        return self._family.key_heads
 
     def pieces(self, mode: str) -> list[Tree]:
         """Return the numbers of pieces into which a sequence is cut."""
@@ -183,7 +188,7 @@ class Reading:
         amounts = [recorded.numbers for recorded in same]
         usual = self._usual.get((f"{kind} {template}", indices), [])
         known = self._memory.known.setdefault((kind, template), [])
-        for dims in (*usual, *known):
+        for dims in (*usual, *self._of_one_head(known), *known):
             if [_evaluated(dims, names) for names in self._names] == amounts:
                 if dims in usual:
                     usual.remove(dims)
@@ -197,6 +202,23 @@ class Reading:
             raise ModelError(f"{kind} {same[0].path}: {error.what}") from None
         known.append(dims)
         return Phrase(dtype, dims)
+
+    def _of_one_head(self, known: Iterable[tuple[Tree, ...]]) -> Iterator[tuple[Tree, ...]]:
+        """Yield known dims of all query heads as those of the key head, in runs with only one.
+
+        Where a single head is repeated as a view, it stands in the place of a copy for each head.
+        """
+        changes = dict(self._setting.changes)
+        ones = {
+            heads: keys for keys, heads in self._memory.key_heads.items() if changes.get(keys) == 1
+        }
+
+        def of_one(name: str) -> Tree:
+            return ("name", ones.get(name, name))
+
+        for dims in known:
+            if any(not ones.keys().isdisjoint(names_in(tree)) for tree in dims):
+                yield tuple(substitute(tree, of_one) for tree in dims)
 
     def _with_loops(self, place: tuple[str, str], texts: Sequence[Phrase]) -> Iterator[Phrase]:
         """Yield texts; one that occurs often is in a loop, and has its rounds as a factor."""
