@@ -151,7 +151,6 @@ KINDS = (
         (),
         "is a diffusers pipeline ({class}), which is several models",
         (
-            "`weighbridge weigh {folder}` counts all of them, in a local folder",
             "`weighbridge weigh` counts these parts: {parts}",
             "`weighbridge inspect` counts the checkpoints of these: {others}",
         ),
