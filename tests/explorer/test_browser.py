@@ -61,5 +61,8 @@ def hold_all(browser: str, pages: list[Path]) -> None:
     command = ["node", str(WEB / "tests" / "explore.mjs"), browser, *map(str, pages)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     found = [json.loads(line) for line in done.stdout.splitlines()]
+    for page in found:
+        config = json.loads(page["config"])
+        assert f"{wb.weigh(config, config['architectures'][0]).parameters:,}" == page["total"]
     assert [page["problems"] for page in found] == [[] for _ in pages], done.stdout + done.stderr
     assert done.returncode == 0, done.stderr

@@ -5,14 +5,14 @@ from __future__ import annotations
 from weighbridge import data
 from weighbridge.algebra.expr import evaluate, names_in
 from weighbridge.blueprint import schema as blueprints
-from weighbridge.blueprint.classify import kind_name
+from weighbridge.blueprint.classify import KIND_NAMES, kind_name
 from weighbridge.blueprint.guards import check_guards
 from weighbridge.blueprint.schema import LEFT_OUT
 from weighbridge.errors import ConfigError, ExpressionError, either, shorten
 from weighbridge.lean_typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from typing import Any
 
     from weighbridge.algebra.expr import Tree
@@ -316,7 +316,9 @@ def _checked_value(name: str, value: Any, blueprint: Blueprint, where: str) -> A
         return None
     if name in blueprint.sizes:
         _check_size(name, value, blueprint, where)
-    elif not _fits(value, kind := blueprint.kinds[name]):
+    elif not _fits(value, kind := blueprint.kinds[name]) and not _is_second_kind(
+        value, kind, blueprint.tried.get(name, ())
+    ):
         raise _misfit(name, value, _KINDS.get(kind, f"a {kind.__name__}"), where)
     unproved = _unproved(name, value, blueprint)
     if unproved:
@@ -325,6 +327,12 @@ def _checked_value(name: str, value: Any, blueprint: Blueprint, where: str) -> A
         hint = f"correct {name}, or {blueprint.instead}"
         raise ConfigError(what, where=where, values={name: unproved[0]}, hint=hint)
     return blueprints.frozen(value)
+
+
+def _is_second_kind(value: Any, kind: type, tried: Iterable[str]) -> bool:
+    """Whether a value is of a kind that was tried beside the default's: a number for "auto"."""
+    named = kind_name(value)
+    return named in tried and named != KIND_NAMES.get(kind)
 
 
 def _check_size(name: str, value: Any, blueprint: Blueprint, where: str) -> None:
@@ -359,6 +367,8 @@ def _fits(value: Any, kind: type) -> bool:
 def _unproved(name: str, value: Any, blueprint: Blueprint) -> list[Any]:
     """Return the texts of a field, or of its items, for which there is no proof."""
     if name not in blueprint.values:
+        return []
+    if kind_name(value) == "number" and "number" in blueprint.tried.get(name, ()):
         return []
     items = (value,)
     if isinstance(value, list | tuple):
