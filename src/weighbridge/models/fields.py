@@ -256,7 +256,8 @@ def _check_tried(given: Config, blueprint: Blueprint, where: str) -> None:
     """Refuse a value of a kind that a field was not tried with, such as a dict for a number."""
     for name, value in given.items():
         kinds = blueprint.tried.get(name)
-        if kinds is None or value is None or kind_name(value) in kinds:
+        is_left_out = value is None and name not in blueprint.fields
+        if kinds is None or is_left_out or kind_name(value) in kinds:
             continue
         kind = _NAMED_KINDS[kind_name(value)]
         what = f"{name} was not tried with {kind} when {blueprint.family} was derived"
@@ -264,6 +265,7 @@ def _check_tried(given: Config, blueprint: Blueprint, where: str) -> None:
 
 
 _NAMED_KINDS = {
+    "null": "null",
     "flag": "true or false",
     "number": "a number",
     "text": "text",
