@@ -27,11 +27,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
     from multiprocessing.connection import Connection
 
 TOKENS = 16
-CONTEXT = 1024
 SAMPLES = 16_000
 FRAMES = 3_000
 LONGEST_REASON = 160
@@ -252,14 +251,6 @@ def calflops(folder: Path) -> int:
     return run_by(count, folder)
 
 
-def deepspeed(folder: Path) -> int:
-    """What the estimators of DeepSpeed's ZeRO count before they estimate."""
-    from deepspeed.runtime.zero.stage3 import model_to_params  # noqa: PLC0415
-
-    total, _ = model_to_params(without_written_memory(built(folder)))
-    return int(total)
-
-
 def thop(folder: Path) -> int:
     """`thop.profile`, which runs the model."""
     from thop import profile  # noqa: PLC0415
@@ -307,7 +298,7 @@ def hf_mem(folder: Path) -> int:
     return int(_run_hf_mem(folder).safetensors.param_count)
 
 
-def _run_hf_mem(folder: Path, **words: Any) -> Any:
+def _run_hf_mem(folder: Path) -> Any:
     """Run it with requests that are answered here instead of by the hub."""
     import httpx2  # noqa: PLC0415
 
@@ -330,7 +321,7 @@ def _run_hf_mem(folder: Path, **words: Any) -> Any:
     module.httpx2.AsyncClient = lambda **words: usual(
         transport=httpx2.MockTransport(answered), timeout=words["timeout"]
     )
-    return module.run(folder.name, details=True, **words)
+    return module.run(folder.name, details=True)
 
 
 def gguf(folder: Path) -> int:
@@ -367,66 +358,6 @@ def _planned(folder: Path) -> Any:
     return get_model(str(folder), plan, "vllm")
 
 
-# Caches: bytes of what a model keeps of CONTEXT tokens of one text, in bfloat16
-
-
-def transformers_cache(folder: Path) -> int:
-    """The bytes of all tensors in the cache after a forward pass on the meta device."""
-    import torch  # noqa: PLC0415
-    from transformers import masking_utils  # noqa: PLC0415
-
-    masking_utils.find_packed_sequence_indices = lambda _: None  # it looks at values
-    model = built(folder, "bfloat16")
-    tokens = torch.zeros(1, CONTEXT, dtype=torch.long, device="meta")
-    with torch.no_grad():
-        cache = model.base_model(tokens, use_cache=True).past_key_values
-    held = {id(tensor): tensor for layer in cache.layers for tensor in _tensors(vars(layer))}
-    return sum(tensor.nbytes for tensor in held.values())
-
-
-def _tensors(value: Any) -> Iterator[Any]:
-    """Yield the tensors in what a layer of a cache holds."""
-    if hasattr(value, "nbytes"):
-        yield value
-    elif isinstance(value, dict | list | tuple):
-        for inner in value.values() if isinstance(value, dict) else value:
-            yield from _tensors(inner)
-
-
-def weighbridge_cache(folder: Path) -> int:
-    """`weighbridge.cache`, of the class that the config names."""
-    import weighbridge as wb  # noqa: PLC0415
-
-    class_name = config_of(folder)["architectures"][0]
-    path = str(folder / "config.json")
-    return wb.cache(path, class_name, context=CONTEXT, dtype="bf16").cache_bytes
-
-
-def hf_mem_cache(folder: Path) -> int:
-    """What `hf_mem.run` says of the cache, with ``experimental``."""
-    words = {"experimental": True, "max_model_len": CONTEXT, "kv_cache_dtype": "bfloat16"}
-    return int(_run_hf_mem(folder, **words).kv_cache_metadata.cache_size)
-
-
-def llm_analysis_cache(folder: Path) -> int:
-    """`get_memory_kv_cache_per_layer`, of all layers, with 2 bytes for each element."""
-    counted = _analysed(folder)
-    layer = counted.get_memory_kv_cache_per_layer(1, CONTEXT, kv_cache_dtype_bytes=2)
-    return int(counted.model_config.num_layers * layer)
-
-
-def vramcalc_cache(folder: Path) -> int:
-    """`kv_cache` of what it reads from a config."""
-    from vramcalc import loaders, memory  # noqa: PLC0415
-
-    return int(memory.kv_cache(loaders.load_arch(str(folder)), 1, CONTEXT, 2))
-
-
-def aiconfigurator_cache(folder: Path) -> int:
-    """`get_kvcache_bytes_per_sequence` of a serving plan on one device."""
-    return int(_planned(folder).get_kvcache_bytes_per_sequence(CONTEXT))
-
-
 class Counter(NamedTuple):
     """A function that counts, and the modules that it needs, imported before the clock."""
 
@@ -445,7 +376,6 @@ COUNTERS = {
     "fvcore": Counter(fvcore, (*_MODULES, "fvcore.nn")),
     "ptflops": Counter(ptflops, (*_MODULES, "ptflops")),
     "calflops": Counter(calflops, (*_MODULES, "calflops")),
-    "deepspeed": Counter(deepspeed, (*_MODULES, "deepspeed.runtime.zero.stage3")),
     "thop": Counter(thop, (*_MODULES, "thop")),
     "ultralytics-thop": Counter(thop, (*_MODULES, "thop")),
     "llm-analysis": Counter(llm_analysis, (*_MODULES, "llm_analysis.analysis")),
@@ -454,12 +384,6 @@ COUNTERS = {
     "aiconfigurator": Counter(aiconfigurator, ("aiconfigurator_core.sdk.models",)),
     "hf-mem": Counter(hf_mem, ("httpx2", "hf_mem.run")),
     "gguf": Counter(gguf, ("numpy", "gguf")),
-    "transformers cache": Counter(transformers_cache, _MODULES),
-    "weighbridge cache": Counter(weighbridge_cache, ("weighbridge",)),
-    "hf-mem cache": Counter(hf_mem_cache, ("httpx2", "hf_mem.run")),
-    "llm-analysis cache": Counter(llm_analysis_cache, (*_MODULES, "llm_analysis.analysis")),
-    "vramcalc cache": Counter(vramcalc_cache, ("vramcalc.loaders", "vramcalc.memory")),
-    "aiconfigurator cache": Counter(aiconfigurator_cache, ("aiconfigurator_core.sdk.models",)),
 }
 
 
