@@ -140,10 +140,13 @@ SENTENCES = {
 
 
 def in_short(lang: str) -> str:
-    """Return a sentence with how many answers of each counter are right, for the README."""
+    """Return a sentence with how many answers of each counter are right, for the README.
+
+    Counters without any are left out: most of them say that they estimate.
+    """
     right = {name: sum(score.right for score in scores(name)) for name in counters()}
     ranked = sorted(right.items(), key=lambda pair: -pair[1])
-    told = ", ".join(f"{name} {count}" for name, count in ranked)
+    told = ", ".join(f"{name} {count}" for name, count in ranked if count)
     return SENTENCES[lang].format(models=len(figures()["models"]), told=told)
 
 
