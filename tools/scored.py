@@ -25,7 +25,7 @@ LISTED = ROOT / "bench" / "scoreboard.toml"
 FLOAT32_BYTES = 4
 OTHER_TRUTHS = {
     "by every name": "tied weights by each of their names",
-    "trained": "only those that are trained",
+    "trained": "trained alone",
     "saved": "with buffers",
     "base": "the base class",
 }

@@ -88,7 +88,7 @@ def test_right_is_right_to_the_last_digit() -> None:
     ("counted", "reason"),
     [
         (130, "tied weights by each of their names"),
-        (90, "only those that are trained"),
+        (90, "trained alone"),
         (101, "with buffers"),
         (80, "the base class"),
         (99, "something else"),
