@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,9 @@ SAMPLE = (
     "flax-deep~maps.msgpack",
     "gguf-value~nesting.gguf",
     "sound.safetensors",
+    *sorted(path.name for path in HOSTILE.iterdir())[::15],
 )
+"""What once ended the interpreter, and every 15th of the others; tools/dropped.py drops all."""
 FORMULA = (
     '<p>BERT has H = 768. <span class="katex"><span class="katex-mathml"><math><semantics>'
     '<annotation encoding="application/x-tex">4 \\times 768^2 = 2,359,296</annotation>'
@@ -157,8 +160,10 @@ def test_a_dropped_file_gets_the_commands_own_message(
     seen: dict[str, Any],
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
-    monkeypatch.chdir(HOSTILE)
+    shutil.copyfile(HOSTILE / name, tmp_path / name)
+    monkeypatch.chdir(tmp_path)
     shown = seen[name]
     status, out, messages = said(["inspect", name], capsys)
     assert (shown["status"], shown["out"], shown["messages"]) == (status, out, messages)

@@ -20,7 +20,7 @@ export function misfits() {
       const range = document.createRange();
       isMath ? range.selectNode(node) : range.selectNodeContents(node);
       for (const at of isMath ? [node.getBoundingClientRect()] : range.getClientRects()) {
-        if (at.width < 1 || (scrolls && !scrolls.matches(".dials"))) continue;
+        if (at.width < 1 || (scrolls && !(scrolls.matches(".dials") && at.bottom < scrolls.getBoundingClientRect().bottom))) continue;
         if (at.left < -1 || at.right > innerWidth + 1) found.push(`outside the window: ${named(one)}`);
         pieces.push({ at, one, text: node.textContent });
       }
