@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -12,8 +11,9 @@ from sites import built, drive, needs_browser, needs_firefox
 
 from weighbridge.cli import main
 
-HOSTILE = Path(__file__).parents[1] / "hostile"
-ARTICLES = sorted((Path(__file__).parents[3] / "shared" / "articles").glob("*.txt"))
+ROOT = Path(__file__).parents[2]
+HOSTILE = ROOT / "tests" / "hostile"
+ARTICLES = sorted((ROOT.parent / "shared" / "articles").glob("*.txt"))
 SAMPLE = (
     "nesting.safetensors",
     "nesting.safetensors.index.json",
@@ -55,7 +55,32 @@ CSP = """(async () => {
   await new Promise((resolve) => setTimeout(resolve, 50));
   return { fetched, ran: globalThis.ran ?? false, evaluated, broken: [...new Set(broken)].sort() };
 })()"""
-VIEWS = [*itertools.product(("en", "zh"), ("light", "dark"))]
+LANGUAGES = {"en": "en", "zh": "zh-CN"}
+THEMES = ("light", "dark")
+TABS: dict[str, dict[str, Any]] = {
+    "explore": {"tab": "explore"},
+    "explain": {"tab": "explain"},
+    "cost": {"tab": "cost"},
+    "tree": {"tab": "tree"},
+    "inspect": {"files": [str(HOSTILE / "sound.safetensors")]},
+    "guess": {"tab": "guess"},
+    "verify": {"verify": "bert"},
+    "audit": {"files": [str(ROOT / "docs" / "article.txt")]},
+    "refused": {"files": [str(HOSTILE / "nesting.safetensors")]},
+}
+"""What opens each tab but the first, and a message instead of an answer."""
+_OFFER = """(() => {
+  const search = document.getElementById("search");
+  search.value = "bert";
+  search.dispatchEvent(new Event("input"));
+})()"""
+WIDTHS = (1440, 768, 375)
+
+
+def looked_at(name: str) -> list[tuple[str, dict[str, Any]]]:
+    """Return the steps that look at what is open: with axe in both themes, and at each width."""
+    widths = [(f"{name} {width}", {"width": width}) for width in WIDTHS]
+    return [(name, {"axe": THEMES}), *widths, ("", {"width": 1280})]
 
 
 def steps() -> list[tuple[str, dict[str, Any]]]:
@@ -92,12 +117,15 @@ def steps() -> list[tuple[str, dict[str, Any]]]:
         ("drawn", {"until": f"{_HELD}.includes('124,439,808') && {_HELD}"}),
         ("boxes", {"evaluate": _BOXES}),
     ]
-    for lang, theme in VIEWS:
-        address = f"{{site}}/#model=bert-base-chinese&lang={lang}&theme={theme}"
-        found.append((f"open {lang} {theme}", {"goto": address}))
-        found.append((f"axe {lang} {theme}", {"axe": True}))
-        found += [(f"{lang} {theme} {width}", {"width": width}) for width in (1440, 768, 375)]
-        found.append(("", {"width": 1280}))
+    for lang in LANGUAGES:
+        address = f"{{site}}/#model=bert-base-chinese&lang={lang}"
+        found += [(f"{lang} weigh open", {"goto": address}), *looked_at(f"{lang} weigh")]
+        for name, step in TABS.items():
+            found.append((f"{lang} {name} open", step))
+            if name == "explore":
+                found.append(("", {"until": f"{_HELD}.includes('102,267,648')"}))
+            found += looked_at(f"{lang} {name}")
+        found += [("", {"evaluate": _OFFER}), (f"{lang} suggestions", {"axe": THEMES})]
     return found
 
 
@@ -245,13 +273,24 @@ def test_the_explorer_draws_the_model_from_what_the_worker_computed(seen: dict[s
     assert seen["boxes"]["value"]["colours"] > 4
 
 
-@pytest.mark.parametrize(("lang", "theme"), VIEWS)
+@pytest.mark.parametrize("name", ["weigh", *TABS])
+@pytest.mark.parametrize("lang", LANGUAGES)
 def test_axe_finds_nothing_and_no_width_overflows(
-    lang: str, theme: str, seen: dict[str, Any]
+    lang: str, name: str, seen: dict[str, Any]
 ) -> None:
-    found = seen[f"axe {lang} {theme}"]
+    found = seen[f"{lang} {name}"]
     assert found["violations"] == []
-    assert found["passes"] > 15
-    for width in (1440, 768, 375):
-        assert seen[f"{lang} {theme} {width}"]["wide"] <= width
-    assert seen[f"open {lang} {theme}"]["lang"] == {"en": "en", "zh": "zh-CN"}[lang]
+    assert found["passes"] > 30
+    assert found["frames"] == (2 if name == "explore" else 1)
+    for width in WIDTHS:
+        assert seen[f"{lang} {name} {width}"]["wide"] <= width
+    assert seen[f"{lang} {name} open"]["lang"] == LANGUAGES[lang]
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_axe_finds_nothing_in_suggestions(lang: str, seen: dict[str, Any]) -> None:
+    assert seen[f"{lang} suggestions"]["violations"] == []
+
+
+def test_the_explorer_is_dressed_as_the_page_is(seen: dict[str, Any]) -> None:
+    assert seen["en explore"]["dressed"] == {"light": ["light", "light"], "dark": ["dark", "dark"]}

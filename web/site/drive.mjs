@@ -95,10 +95,21 @@ const actions = {
     const killed = await page.evaluate(`desk.ask({ deep: JSON.parse("[".repeat(5000) + "]".repeat(5000)) }).then(() => "", (error) => error.why)`);
     return { killed, alert: await page.evaluate("document.getElementById('alert').textContent") };
   },
-  axe: async () => {
-    await page.evaluate(readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8"));
-    const found = await page.evaluate("axe.run().then(({ violations, passes }) => ({ violations: violations.map((one) => `${one.id}: ${one.nodes[0].html}`), passes: passes.length }))");
-    return found;
+  // In the page and in the explorer's frame, in each theme.
+  axe: async (themes) => {
+    const source = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8"), seen = { violations: [], passes: 0, dressed: {} };
+    for (const theme of themes) {
+      await page.selectOption("#theme", theme);
+      await page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))");
+      seen.dressed[theme] = await Promise.all(page.frames().map((frame) => frame.evaluate("document.documentElement.dataset.theme")));
+      for (const frame of page.frames()) {
+        if (!(await frame.evaluate("Boolean(window.axe)"))) await frame.evaluate(source);
+        const { violations, passes } = await frame.evaluate("axe.run({ exclude: ['iframe'] }, { resultTypes: ['violations'], preload: false }).then(({ violations, passes }) => ({ violations: violations.map((one) => `${one.id}: ${one.nodes[0].html}`), passes: passes.length }))");
+        seen.violations.push(...violations.map((one) => `${theme}: ${one}`));
+        seen.passes += passes;
+      }
+    }
+    return { ...seen, frames: page.frames().length };
   },
   width: async (width) => (await page.setViewportSize({ width, height: 900 }), page.evaluate("({ wide: document.documentElement.scrollWidth })")),
   scheme: async (colorScheme) => (await page.emulateMedia({ colorScheme }), {}),

@@ -154,6 +154,44 @@ async function saved(page, format) {
   return Buffer.from(await offered);
 }
 
+const sized = async (page, width) => {
+  await page.setViewportSize({ width, height: 900 });
+  await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
+};
+
+/** Return what axe finds in both languages and both themes with all open, and the map by each measure. */
+async function accessible(page) {
+  const found = [], session = await page.context().newCDPSession(page), press = (one) => page.locator(one).first().click();
+  await session.send("Runtime.evaluate", { expression: axe });
+  const look = async (view) => {
+    const expression = "axe.run({ resultTypes: ['violations'], preload: false }).then(({ violations }) => violations.map(({ id, nodes }) => `${id}: ${nodes[0].html.slice(0, 120)}`))";
+    const { result } = await session.send("Runtime.evaluate", { expression, awaitPromise: true, returnByValue: true });
+    found.push(...result.value.map((one) => `${view}: ${one}`));
+  };
+  const measures = (await page.$$("[data-do^='by ']")).length, models = (await page.$$("[data-do^='model ']")).length;
+  await look("en light, closed");
+  await press(".formula .term");
+  await page.focus("input[type=range]");
+  await page.keyboard.press("ArrowRight");
+  for (const lang of ["en", "zh"]) {
+    if (models > 1) await press(`[data-do='model ${lang === "zh" ? 0 : 1}']`);
+    if (await page.isHidden("[data-at=why]")) await press(".formula .term");
+    for (const [at, scheme] of ["light", "dark"].entries()) {
+      await page.emulateMedia({ colorScheme: scheme });
+      await sized(page, (lang === "en") === (scheme === "light") ? 1440 : 375);
+      if (measures > at + 1) await page.locator("[data-do^='by ']").nth(at + 1).click();
+      await press("[data-do^='leave ']");
+      await page.evaluate(() => document.querySelectorAll("details").forEach((one) => { one.open = true; }));
+      await page.focus(".hit");
+      await page.keyboard.press("Enter");
+      await look(`${lang} ${scheme}, all open`);
+    }
+    await press("[data-do=lang]");
+  }
+  await page.emulateMedia({ colorScheme: "light" });
+  return found;
+}
+
 async function drive(file) {
   const page = await browser.newPage({ viewport: { width: 1440, height: 900 } }), errors = [], requests = [];
   page.on("console", (message) => { if (["error", "warning"].includes(message.type())) errors.push(message.text()); });
@@ -214,20 +252,12 @@ async function drive(file) {
   await costs(page, hold);
   if (await page.evaluate(() => window.explorer.models.length > 1)) await compare(page, hold);
   found.config = await exports(page, hold, found.total);
-  found.axe = [];
-  for (const scheme of isFirefox ? ["light"] : ["light", "dark"])
-    for (const width of [375, 768, 1440]) {
-      if (!isFirefox) await page.emulateMedia({ colorScheme: scheme });
-      await page.setViewportSize({ width, height: 900 });
-      await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
-      hold(`sideways at ${width}`, await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth));
-      for (const problem of await page.evaluate(flowProblems)) hold(`flow at ${width}: ${problem}`, false);
-      if (width === 768 || isFirefox) continue;
-      const session = await page.context().newCDPSession(page);
-      await session.send("Runtime.evaluate", { expression: axe });
-      const { result } = await session.send("Runtime.evaluate", { expression: "axe.run().then(r => r.violations.map(v => v.id + ' ' + v.nodes[0].html.slice(0, 90)))", awaitPromise: true, returnByValue: true });
-      found.axe.push(...result.value);
-    }
+  for (const width of [375, 768, 1440]) {
+    await sized(page, width);
+    hold(`sideways at ${width}`, await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth));
+    for (const problem of await page.evaluate(flowProblems)) hold(`flow at ${width}: ${problem}`, false);
+  }
+  found.axe = isFirefox ? [] : await accessible(page);
   hold("axe", !found.axe.length);
   await dress(page, hold);
   hold("an error", !errors.length);
