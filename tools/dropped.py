@@ -4,8 +4,8 @@
 
 The site is built, and Chromium opens each file of ``tests/hostile`` in one page, one after the
 other. What the page shows (exit status, text and messages) must be what the same command prints
-in a folder with that file alone, and the page's worker must never have been started again. Exit status 1 if a file differs. It
-needs Chromium, node, and ``npm ci`` in web/.
+in a folder with that file alone, and the page's worker must never have been started again. Exit
+status 1 if a file differs. It needs Chromium, node, and ``npm ci`` in web/.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ export function misfits() {
   const named = (one) => `${one.tagName.toLowerCase()} ${one.className?.baseVal ?? one.className} ${one.textContent.trim().slice(0, 40)}`;
   const pieces = [];
   for (const one of document.body.querySelectorAll("*")) {
-    if (one.closest("svg, math, script, style, noscript, option") || !shown(one)) continue;
+    if (one.closest("svg, math, script, style, noscript, option, .unseen") || !shown(one)) continue;
     const isInline = getComputedStyle(one).display === "inline", scrolls = one.closest(SCROLLS);
     if (!isInline && !one.matches(SCROLLS) && one.scrollWidth > one.clientWidth + 1) found.push(`wider than its box by ${one.scrollWidth - one.clientWidth}: ${named(one)}`);
     if (one.matches(".wide:not([data-at=compare] *)") && one.scrollWidth > one.clientWidth + 1) found.push(`a table to push sideways, by ${one.scrollWidth - one.clientWidth}: ${named(one)}`);
