@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import lzma
 import shutil
 from pathlib import Path
 from typing import Any
@@ -141,7 +142,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     found, errors, elsewhere = drive(site, [step for _, step in named], folder / "profile", browser)
     assert len(found) == len(named), errors
     results: dict[str, Any] = dict(zip([name for name, _ in named], found, strict=True))
-    return results | {"errors": errors, "elsewhere": elsewhere}
+    return results | {"errors": errors, "elsewhere": elsewhere, "site": site}
 
 
 pytestmark = pytest.mark.slow
@@ -258,6 +259,12 @@ def test_the_policy_holds_and_nothing_is_asked_of_elsewhere(seen: dict[str, Any]
     }
     assert seen["elsewhere"] == []
     assert not [error for error in seen["errors"] if not error.startswith("console: ")]
+
+
+def test_the_package_is_unpacked_in_little_memory(seen: dict[str, Any]) -> None:
+    packed = (seen["site"] / "weighbridge.zip.xz").read_bytes()
+    package = lzma.LZMADecompressor(memlimit=8 * 1024 * 1024).decompress(packed)
+    assert f"archive.truncate({len(package)})" in (seen["site"] / "worker.js").read_text()
 
 
 def test_a_worker_that_dies_is_replaced_with_a_word(seen: dict[str, Any]) -> None:
