@@ -79,7 +79,9 @@ def main() -> None:
         files = [path for path in site.rglob("*") if path.is_file() and path.name[0] != "_"]
         packed = [len(gzip.compress(path.read_bytes(), 9)) for path in files]
         sizes = [min(a, path.stat().st_size) for a, path in zip(packed, files, strict=True)]
+        runtime = sum(a for a, path in zip(sizes, files, strict=True) if "pyodide" in path.parts)
         print(f"to fetch, compressed: {sum(sizes) / MEGABYTE:.2f} MB")
+        print(f"of that, Pyodide's own files: {runtime / MEGABYTE:.2f} MB")
         large = sparse_checkpoint(folder / "large.safetensors")
         open_page = {"goto": "{site}/#model=bert-base-chinese"}
         steps = [open_page, open_page, {"files": [str(large)]}]
