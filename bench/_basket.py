@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 ROOT = Path(__file__).parents[1]
 DATA = ROOT / "tests" / "data"
 CATALOGUE = ROOT / "src" / "weighbridge" / "data" / "facts" / "models.toml"
+_NOT_WRITTEN = ("auto_map", "quantization_config")
 FILES = {"real.tsv": "real", "truth.tsv": "configs"}
 
 
@@ -74,13 +75,14 @@ def _model(name: str, kind: str, files: dict[str, Path], catalogue: dict[str, An
 def written(models: list[Model], folder: Path) -> list[Path]:
     """Write each config into a folder of its own, and return those folders.
 
-    Code of a model's own is not named, so that every tool uses the class of transformers.
+    Code of a model's own is not named, so that every tool uses the class of transformers, nor how
+    the released weights are packed: what is counted is that class.
     """
     folders = []
     for model in models:
         own = folder / model.folder
         own.mkdir(parents=True, exist_ok=True)
-        config = {key: value for key, value in model.config.items() if key != "auto_map"}
+        config = {key: value for key, value in model.config.items() if key not in _NOT_WRITTEN}
         (own / "config.json").write_text(json.dumps(config, indent=1), encoding="utf-8")
         folders.append(own)
     return folders

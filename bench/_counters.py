@@ -2,8 +2,8 @@
 
 ``scoreboard.py`` runs it as ``python _counters.py COUNTER SECONDS FOLDER…`` with the Python of the
 counter's environment. Each folder has a model's ``config.json``. It prints a line of JSON for each:
-what was counted or why not, the seconds, and the peak of the process's memory. The first line says
-how long the counter's packages took to import.
+what was counted or why not, the seconds of CPU time, and the peak of the process's memory. The
+first line says how long the counter's packages took to import.
 
 It needs nothing but Python's own library and what a counter imports, and no counter but
 weighbridge's own imports weighbridge: neither does the truth.
@@ -46,22 +46,12 @@ def config_of(folder: Path) -> dict[str, Any]:
 # Modules of transformers, on the meta device
 
 
-def read(folder: Path) -> Any:
-    """Read a config as an object of transformers, without what says how weights are packed."""
-    import transformers  # noqa: PLC0415
-
-    config = transformers.AutoConfig.from_pretrained(folder)
-    if hasattr(config, "quantization_config"):
-        del config.quantization_config
-    return config
-
-
 def built(folder: Path, dtype: str = "float32") -> Any:
     """Build the class that a config names, on the meta device."""
     import torch  # noqa: PLC0415
     import transformers  # noqa: PLC0415
 
-    config = read(folder)
+    config = transformers.AutoConfig.from_pretrained(folder)
     torch.set_default_dtype(getattr(torch, dtype))
     with torch.device("meta"):
         return getattr(transformers, config_of(folder)["architectures"][0])(config).eval()
@@ -133,7 +123,7 @@ def truth(folder: Path) -> dict[str, Any]:
     }
     _write_header(folder / CHECKPOINT, dict(state.values()))
     with torch.device("meta"):
-        base = transformers.AutoModel.from_config(read(folder), dtype=torch.float32)
+        base = transformers.AutoModel.from_config(model.config, dtype=torch.float32)
     tensors = [*base.parameters(), *base.buffers()]
     return {
         "class": type(model).__name__,
@@ -261,33 +251,30 @@ def calflops(folder: Path) -> int:
     return run_by(count, folder)
 
 
-def deepspeed(folder: Path) -> int:
-    """What the estimators of DeepSpeed's ZeRO count before they estimate."""
-    from deepspeed.runtime.zero.stage3 import model_to_params  # noqa: PLC0415
-
-    total, _ = model_to_params(without_written_memory(built(folder)))
-    return int(total)
-
-
 def thop(folder: Path) -> int:
-    """`thop.profile`, which runs the model; that needs memory."""
+    """`thop.profile`, which runs the model."""
     from thop import profile  # noqa: PLC0415
 
-    model = without_written_memory(built(folder))
-    inputs = inputs_of(model)
-    names = list(inspect.signature(model.forward).parameters)
-    last = max(names.index(name) for name in inputs)
-    _, parameters = profile(model, tuple(map(inputs.get, names[: last + 1])), verbose=False)
-    return int(parameters)
+    def count(model: Any) -> int:
+        inputs = inputs_of(model)
+        names = list(inspect.signature(model.forward).parameters)
+        last = max(names.index(name) for name in inputs)
+        _, parameters = profile(model, tuple(map(inputs.get, names[: last + 1])), verbose=False)
+        return int(parameters)
+
+    return run_by(count, folder)
 
 
 def llm_analysis(folder: Path) -> int:
     """`get_num_params_total`, of the fields that it reads with transformers."""
+    return int(_analysed(folder).get_num_params_total())
+
+
+def _analysed(folder: Path) -> Any:
     from llm_analysis import analysis, config  # noqa: PLC0415
 
     sizes = config.get_model_config_from_hf(str(folder))
-    device = config.get_gpu_config_by_name("a100-sxm-40gb")
-    return int(analysis.LLMAnalysis(sizes, device).get_num_params_total())
+    return analysis.LLMAnalysis(sizes, config.get_gpu_config_by_name("a100-sxm-40gb"))
 
 
 def vramcalc(folder: Path) -> int:
@@ -307,7 +294,12 @@ def model_vram_calc(folder: Path) -> int:
 
 
 def hf_mem(folder: Path) -> int:
-    """`hf_mem.run`, whose requests are answered here instead of by the hub."""
+    """`hf_mem.run`, of the headers."""
+    return int(_run_hf_mem(folder).safetensors.param_count)
+
+
+def _run_hf_mem(folder: Path) -> Any:
+    """Run it with requests that are answered here instead of by the hub."""
     import httpx2  # noqa: PLC0415
 
     module = importlib.import_module("hf_mem.run")  # the package has a function of that name
@@ -329,8 +321,7 @@ def hf_mem(folder: Path) -> int:
     module.httpx2.AsyncClient = lambda **words: usual(
         transport=httpx2.MockTransport(answered), timeout=words["timeout"]
     )
-    found = module.run(folder.name, details=True)
-    return int(found.safetensors.param_count)
+    return module.run(folder.name, details=True)
 
 
 def gguf(folder: Path) -> int:
@@ -354,6 +345,19 @@ def gguf(folder: Path) -> int:
     return int(sum(int(tensor.n_elements) for tensor in GGUFReader(path).tensors))
 
 
+def aiconfigurator(folder: Path) -> float:
+    """The weights of a serving plan on one device, in bfloat16; half of the bytes."""
+    return float(sum(each.get_weights() for each in _planned(folder).context_ops)) / 2
+
+
+def _planned(folder: Path) -> Any:
+    from aiconfigurator_core.sdk.config_builders import build_model_config  # noqa: PLC0415
+    from aiconfigurator_core.sdk.models import get_model  # noqa: PLC0415
+
+    plan = build_model_config(1, 1, 1, 1, 1, *["bfloat16"] * 4)
+    return get_model(str(folder), plan, "vllm")
+
+
 class Counter(NamedTuple):
     """A function that counts, and the modules that it needs, imported before the clock."""
 
@@ -372,12 +376,12 @@ COUNTERS = {
     "fvcore": Counter(fvcore, (*_MODULES, "fvcore.nn")),
     "ptflops": Counter(ptflops, (*_MODULES, "ptflops")),
     "calflops": Counter(calflops, (*_MODULES, "calflops")),
-    "deepspeed": Counter(deepspeed, (*_MODULES, "deepspeed.runtime.zero.stage3")),
     "thop": Counter(thop, (*_MODULES, "thop")),
     "ultralytics-thop": Counter(thop, (*_MODULES, "thop")),
     "llm-analysis": Counter(llm_analysis, (*_MODULES, "llm_analysis.analysis")),
     "vramcalc": Counter(vramcalc, ("vramcalc.loaders",)),
     "model-vram-calc": Counter(model_vram_calc, ("hf_vram_calc.calculator", "hf_vram_calc.parser")),
+    "aiconfigurator": Counter(aiconfigurator, ("aiconfigurator_core.sdk.models",)),
     "hf-mem": Counter(hf_mem, ("httpx2", "hf_mem.run")),
     "gguf": Counter(gguf, ("numpy", "gguf")),
 }
@@ -388,7 +392,7 @@ COUNTERS = {
 
 def _child(count: Callable[[Path], Any], folder: Path, answers: Connection) -> None:
     warnings.simplefilter("ignore")
-    start = time.perf_counter()
+    start = time.process_time()
     answer: dict[str, Any]
     try:
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
@@ -397,7 +401,7 @@ def _child(count: Callable[[Path], Any], folder: Path, answers: Connection) -> N
     except BaseException as error:  # whatever ends a counter is its answer
         text = " ".join(f"{type(error).__name__}: {error}".split())
         answer = {"refused": text[:LONGEST_REASON]}
-    answer["seconds"] = time.perf_counter() - start
+    answer["seconds"] = time.process_time() - start
     answer["mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     answers.send(answer)
 
@@ -424,10 +428,10 @@ def main(arguments: Sequence[str]) -> None:
     """Count every folder, and print a line for each."""
     name, limit_seconds, *folders = arguments
     os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_VERBOSITY="error")
-    start = time.perf_counter()
+    start = time.process_time()
     for module in COUNTERS[name].imports:
         importlib.import_module(module)
-    print(json.dumps({"import_seconds": time.perf_counter() - start}), flush=True)
+    print(json.dumps({"import_seconds": time.process_time() - start}), flush=True)
     for folder in folders:
         answer = counted(COUNTERS[name].count, Path(folder), float(limit_seconds))
         print(json.dumps({"folder": folder, **answer}), flush=True)

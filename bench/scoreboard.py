@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 HERE = Path(__file__).parent
 LISTED = HERE / "scoreboard.toml"
 BASE = "base"
+WHOLE = slice(None)
 TRUTH = "truth"
 _VERSION = "import sys; from importlib.metadata import version; print(version(sys.argv[1]))"
 
@@ -120,23 +121,27 @@ def version_of(python: Path, package: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
-def count(given: dict[str, Any], folder: Path, file: Path, names: Sequence[str]) -> None:
-    """Let counters count the basket, and write what they say beside what the file has."""
-    models = basket(given["models"])
+def count(
+    given: dict[str, Any], folder: Path, file: Path, names: Sequence[str], part: slice
+) -> None:
+    """Let counters count a part of the basket, and write what they say beside what the file has."""
+    models = basket(given["models"])[part]
     folders = written(models, folder / "basket")
     limit = given["limit_seconds"]
-    found: dict[str, Any] = {"base": {}, "models": [], "counters": {}}
-    if file.exists():
-        found = json.loads(file.read_text(encoding="utf-8"))
     for name in names:
         counter = given["counters"].get(name, {"package": "transformers"})
-        python = runs_in(folder, name, counter["package"])
+        python = runs_in(folder, counter.get("environment", name), counter["package"])
         said = answers_of(name, python, folders, limit)
         answers = {model.name: said["answers"][model.folder] for model in models}
+        found: dict[str, Any] = {"base": {}, "models": [], "counters": {}}
+        if file.exists():  # another run may have written meanwhile
+            found = json.loads(file.read_text(encoding="utf-8"))
         if name == TRUTH:
             found |= {"base": versions(python, given[BASE]["install"])}
             found["models"] = [about(model, answers[model.name]) for model in models]
         else:
+            if part != WHOLE:
+                answers = found["counters"].get(name, {"answers": {}})["answers"] | answers
             said |= {"answers": answers, "version": version_of(python, counter["package"])}
             said["measured"] = f"{machine()}, {datetime.now(UTC):%Y-%m-%d}"
             found["counters"][name] = said
@@ -182,7 +187,8 @@ def _lines(items: Iterable[Any], ends: str) -> str:
 
 def _counter(name: str, said: dict[str, Any]) -> str:
     answers = [
-        f"{json.dumps(model)}: {json.dumps(answer)}" for model, answer in said["answers"].items()
+        f"{json.dumps(model)}: {json.dumps(answer)}"
+        for model, answer in sorted(said["answers"].items())
     ]
     about = {key: value for key, value in said.items() if key != "answers"}
     text = json.dumps(about)[:-1] + ', "answers": {\n' + ",\n".join(answers) + "\n}}"
@@ -194,6 +200,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--set-up", action="store_true", help="make the environments, and end")
     parser.add_argument("--list", type=Path, default=LISTED, help="another list of models")
+    parser.add_argument("--part", metavar="I/N", help="count one of N parts of the basket")
     parser.add_argument("folder", type=Path, help="where the environments are")
     parser.add_argument("names", nargs="*", metavar="JSON COUNTER", help="the file, and counters")
     words = parser.parse_args()
@@ -211,7 +218,9 @@ def main() -> None:
         set_up(given, folder, names or known[1:])
     else:
         os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-        count(given, folder, file, names or known)
+        first, _, parts = (words.part or "1/1").partition("/")
+        part = slice(int(first) - 1, None, int(parts)) if words.part else WHOLE
+        count(given, folder, file, names or known, part)
 
 
 if __name__ == "__main__":

@@ -86,11 +86,7 @@ def defaults_of(kind: Any) -> dict[str, Any]:
 
 def built(kind: Any, changes: Mapping[str, Any]) -> nn.Module:
     """Build a class on the meta device, from a config as a file has it."""
-    import torch  # noqa: PLC0415
-
-    with torch.device("meta"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return kind.from_config({**changes})  # type: ignore[no-any-return]
+    return _on_meta(lambda: kind.from_config({**changes}))
 
 
 def written_config(module: Any) -> dict[str, Any]:
@@ -211,43 +207,83 @@ def shapes_hash(shapes: Shapes) -> str:
 # Derivation
 
 
-def derive(name: str, given: Mapping[str, Any], folder: Path, limit_seconds: float) -> str:
+def derive(name: str, about: Mapping[str, Any], folder: Path, limit_seconds: float) -> str:
     """Derive a blueprint to a folder; return why it failed, or nothing."""
-    address = f"diffusers:{name.partition('-')[0]}"
+    address = about.get("through", f"diffusers:{name.partition('-')[0]}")
     path = folder / f"{name}.toml"
     words = [sys.executable, "-m", "weighbridge", "derive", address, "--output", str(path)]
     words += ["--limit", str(limit_seconds)]
-    for field, value in given.items():
+    for field, value in about.get("given", {}).items():
         words += ["--set", f"{field}={json.dumps(value)}"]
     path.unlink(missing_ok=True)
-    ended = subprocess.run(words, capture_output=True, text=True, check=False)
-    if ended.returncode or not path.exists():
+    ended = subprocess.run(
+        words, capture_output=True, text=True, check=False, cwd=Path(__file__).parent
+    )
+    if not path.exists():
         lines = [line for line in ended.stderr.splitlines() if line.startswith("weighbridge: ")]
         return (lines or ended.stderr.splitlines() or ["no answer"])[-1]
-    path.write_text(as_shipped(path.read_text(), name, given))
+    path.write_text(as_shipped(path.read_text(), name, about))
     law.read_blueprint(str(path))
     return ""
 
 
-def as_shipped(text: str, name: str, given: Mapping[str, Any]) -> str:
+def as_shipped(text: str, name: str, about: Mapping[str, Any]) -> str:
     """Return a derived blueprint with the class as its family.
 
     Derivation takes what it is given for defaults. A config that leaves such a field out means the
-    class's own default, so the blueprint must not be used for it.
+    class's own default, so the blueprint must not be used for it. The same holds for what a
+    function gives the class; the blueprint is held at it.
     """
     import diffusers  # noqa: PLC0415
 
-    class_name, command = name.partition("-")[0], f"python tools/diffusers_classes.py derive {name}"
-    text = re.sub(r'(?m)^family = ".*"$', f'family = "{class_name}"', text, count=1)
-    text = re.sub(r"(?m)^# `weighbridge derive .*?` writes", f"# `{command}` writes", text, count=1)
-    text = re.sub(r"(?m)^by = .*$", f'by = "{command}"', text, count=1)
-    reference = f"diffusers {diffusers.__version__}"
-    text = text.replace(f'against = "diffusers:{class_name} under', f'against = "{reference} under')
-    if given:
-        mark = f'\nclass = "{class_name}"\n'
-        deciding = sorted(given.keys() & tomllib.loads(text)["defaults"].keys())
-        text = text.replace(mark, f"{mark}stated = {json.dumps(deciding)}\n", 1)
-    return text
+    from weighbridge.derive.toml_text import blueprint_text  # noqa: PLC0415
+
+    raw, class_name = tomllib.loads(text), name.partition("-")[0]
+    raw |= {"family": class_name, "class": class_name, "source": f"diffusers:{class_name}"}
+    against = f"diffusers {diffusers.__version__} under {raw['proof']['against'].split()[-2]} "
+    raw["proof"]["against"] = against + raw["proof"]["against"].split()[-1]
+    raw["proof"]["by"] = f"python tools/diffusers_classes.py derive {name}"
+    stated = set(about.get("given", {}))
+    if "through" in about:
+        stated |= _hold(raw, about)
+    stated &= {*raw["defaults"], *raw.get("computed", {})}
+    if stated:
+        raw["stated"] = sorted(stated)
+    return blueprint_text(raw, class_name)
+
+
+def _hold(raw: dict[str, Any], about: Mapping[str, Any]) -> set[str]:
+    """Hold a blueprint at what a function gives its class; return what is no default of it."""
+    from weighbridge.algebra.expr import source  # noqa: PLC0415
+
+    module, _, name = about["through"].partition(":")
+    function = getattr(__import__(module), name)
+    built_config = written_config(_on_meta(lambda: function(**about.get("given", {}))))
+    own = defaults_of(class_called(raw["class"]))
+    stated = set()
+    for field in own.keys() - inspect.signature(function).parameters.keys():
+        value = built_config[field]
+        if value is None:
+            raw.setdefault("computed", {})[field] = "null"
+            raw["nullable"] = sorted({*raw.get("nullable", ()), field})
+        else:
+            raw["defaults"][field] = value
+        raw.setdefault("require", []).append(f"{field} == {source(('value', value))}")
+        if value != json.loads(json.dumps(own[field])):
+            stated.add(field)
+    for field, parameter in inspect.signature(function).parameters.items():
+        if json.dumps(parameter.default) != json.dumps(own[field]):
+            stated.add(field)
+    raw["require"].sort()
+    return stated
+
+
+def _on_meta(make: Callable[[], nn.Module]) -> nn.Module:
+    import torch  # noqa: PLC0415
+
+    with torch.device("meta"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return make()
 
 
 # All
@@ -312,7 +348,7 @@ def main() -> int:
     for name in options.names or sorted(path.stem for path in folder.glob("*.toml")):
         about = listed().get(name, {})
         if options.action == "derive":
-            failure = derive(name, about.get("given", {}), folder, options.limit)
+            failure = derive(name, about, folder, options.limit)
             print(f"{name}: {failure or 'derived'}", flush=True)
             continue
         path = folder / f"{name}.toml" if options.folder else None

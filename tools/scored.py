@@ -25,7 +25,7 @@ LISTED = ROOT / "bench" / "scoreboard.toml"
 FLOAT32_BYTES = 4
 OTHER_TRUTHS = {
     "by every name": "tied weights by each of their names",
-    "trained": "only those that are trained",
+    "trained": "trained alone",
     "saved": "with buffers",
     "base": "the base class",
 }
@@ -140,10 +140,13 @@ SENTENCES = {
 
 
 def in_short(lang: str) -> str:
-    """Return a sentence with how many answers of each counter are right, for the README."""
+    """Return a sentence with how many answers of each counter are right, for the README.
+
+    Counters without any are left out: most of them say that they estimate.
+    """
     right = {name: sum(score.right for score in scores(name)) for name in counters()}
     ranked = sorted(right.items(), key=lambda pair: -pair[1])
-    told = ", ".join(f"{name} {count}" for name, count in ranked)
+    told = ", ".join(f"{name} {count}" for name, count in ranked if count)
     return SENTENCES[lang].format(models=len(figures()["models"]), told=told)
 
 
@@ -195,8 +198,16 @@ def refusals() -> str:
 
 
 def _kind(reason: str) -> str:
-    """Return an error without what is quoted in it, which differs from model to model."""
-    return re.sub(r"'[^']*'", "…", reason.replace("`", "'")).replace("|", "/")
+    """Return the first sentence of an error, without names, which differ from model to model.
+
+    Example:
+        >>> _kind("KeyError: 'bert'"), _kind("ValueError: BertForMaskedLM is unknown. Known: A, B")
+        ('KeyError: …', 'ValueError: … is unknown')
+    """
+    without = re.sub(
+        r"'[^' ]+'|\b\w+(LM|Model|Generation|Classification|CTC|Training)\b", "…", reason
+    )
+    return without.partition(". ")[0].replace("`", "'").replace("|", "/")
 
 
 def models(names: Sequence[str]) -> str:

@@ -20,6 +20,7 @@ from weighbridge.answers.devices import devices
 from weighbridge.answers.families import Families
 from weighbridge.answers.inspect import inspect_all
 from weighbridge.answers.models import ReleasedModels
+from weighbridge.answers.pipeline import weigh_pipeline
 from weighbridge.cli import main, output
 from weighbridge.cli.commands import COMMANDS
 from weighbridge.data import LANGUAGES
@@ -72,6 +73,8 @@ COMMAND_LINES = {
     "Verification": "verify bert-base-chinese {hostile}",
     "Fitting": "verify bert-base-chinese {adapter}",
     "Changes": "verify {hostile} {second}",
+    "PipelineWeighing": "weigh {pipeline}",
+    "PipelineVerification": "verify {pipeline} {pipeline}",
     "Reconciled": "reconcile bert-base-uncased 109418952",
     "Reconciled with ways": "reconcile bert-base-uncased 108808704",
     "TableReconciled": "reconcile --table {table}",
@@ -157,6 +160,17 @@ def adapter(folder: Path) -> Path:
     return folder
 
 
+def pipeline(folder: Path) -> Path:
+    """Write a pipeline of diffusers with one model, and a checkpoint that does not fit it."""
+    config = {"_class_name": "DiTTransformer2DModel", "_diffusers_version": "0.42.1"}
+    (folder / "transformer").mkdir(parents=True, exist_ok=True)
+    (folder / "transformer" / "config.json").write_text(json.dumps(config))
+    safetensors(folder, "bias").replace(folder / "transformer" / "model.safetensors")
+    index = {"_class_name": "DiTPipeline", "transformer": ["diffusers", config["_class_name"]]}
+    (folder / "model_index.json").write_text(json.dumps(index))
+    return folder
+
+
 def line_of_texts(number: int) -> str:
     return f"film {number},{'<b>' if number % 2 else 'dull'}\n"
 
@@ -201,6 +215,7 @@ def made(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], str]
         "several": lambda: several(tmp_path / "several"),
         "scanned": scanned,
         "repository": repository,
+        "pipeline": lambda: pipeline(tmp_path / "pipeline"),
         "adapter": lambda: adapter(tmp_path / "adapter"),
         "folder": lambda: tmp_path,
         "bert": bert,
@@ -355,6 +370,7 @@ TABULAR: dict[str, Callable[[Path], Any]] = {
     "Tree": lambda _: wb.tree("bert"),
     "Inspection": lambda folder: wb.inspect(safetensors(folder, "bias")),
     "Inspections": lambda folder: inspect_all(several(folder / "several")),
+    "PipelineWeighing": lambda folder: weigh_pipeline(str(pipeline(folder / "pipeline"))),
     "Verification": lambda folder: wb.verify("bert", safetensors(folder, "bias")),
     "Fitting": lambda folder: wb.verify("bert-base-chinese", adapter(folder / "adapter")),
     "Changes": lambda folder: wb.verify(safetensors(folder, "a"), safetensors(folder, "b")),

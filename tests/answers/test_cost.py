@@ -510,6 +510,12 @@ def test_what_one_key_head_saves_is_refused_where_it_is_not_proved(
     assert "was recorded only with several key heads (num_key_value_heads = 1)" in err
 
 
+def test_one_key_head_in_a_sub_config_is_refused_too(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["cost", "llava", "--seq", "8", "--train", "--set", "text_config.num_key_value_heads=1"]
+    assert main(words) == 2
+    assert "several key heads (text_config.num_key_value_heads = 1)" in capsys.readouterr().err
+
+
 def test_the_rest_of_a_run_with_one_key_head_is_the_same_expression() -> None:
     many, one = (cost("llama", sequence=8, fields=fields) for fields in (TINY, ONE_KEY_HEAD))
     fewer = 2 * TINY["num_hidden_layers"] * 2 * 8 * TINY["hidden_size"] * 2 * TINY["head_dim"]

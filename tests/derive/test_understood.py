@@ -29,6 +29,7 @@ torch.set_num_threads(1)
 
 _IMPORTS = """
 import copy, dataclasses, enum, math, os, random
+from collections import OrderedDict
 import numpy as np
 import torch
 from torch import nn

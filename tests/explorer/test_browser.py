@@ -23,6 +23,7 @@ MODELS = {
     "llava": "LlavaForConditionalGeneration",
 }
 """Families with the class that runs: what has operations, and what has none."""
+FIREFOX = shutil.which("firefox-esr") or shutil.which("firefox")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 pytestmark = [
@@ -42,8 +43,26 @@ def test_a_browser_drives_every_page(tmp_path: Path) -> None:
         for family, class_name in MODELS.items()
     ]
     pages.append(wb.explore("bert", "roberta").save(tmp_path / "both.html"))
-    command = ["node", str(WEB / "tests" / "explore.mjs"), str(CHROMIUM), *map(str, pages)]
+    hold_all(str(CHROMIUM), pages)
+
+
+@pytest.mark.skipif(FIREFOX is None, reason="needs Firefox")
+def test_firefox_drives_pages(tmp_path: Path) -> None:
+    pages = [wb.explore("bert", "roberta").save(tmp_path / "both.html")]
+    pages += [
+        wb.explore(family, class_name=MODELS[family]).save(tmp_path / f"{family}.html")
+        for family in ("deepseek_v3", "llava")
+    ]
+    hold_all(str(FIREFOX), pages)
+
+
+def hold_all(browser: str, pages: list[Path]) -> None:
+    """Drive pages in a browser; fail with what is wrong with them."""
+    command = ["node", str(WEB / "tests" / "explore.mjs"), browser, *map(str, pages)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     found = [json.loads(line) for line in done.stdout.splitlines()]
+    for page in found:
+        config = json.loads(page["config"])
+        assert f"{wb.weigh(config, config['architectures'][0]).parameters:,}" == page["total"]
     assert [page["problems"] for page in found] == [[] for _ in pages], done.stdout + done.stderr
     assert done.returncode == 0, done.stderr

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sites import built, drive, needs_browser
+from sites import built, drive, needs_browser, needs_firefox
 
 from weighbridge.cli import main
 
@@ -28,7 +28,14 @@ FORMULA = (
     '<annotation encoding="application/x-tex">4 \\times 768^2 = 2,359,296</annotation>'
     '</semantics></math></span><span class="katex-html">4×7682=2,359,296</span></span></p>'
 )
+_MATHML = (
+    "<mn>4</mn><mo>×</mo><msup><mn>768</mn><mn>2</mn></msup><mo>=</mo><mn>2</mn><mo>,</mo>"
+    "<mn>359</mn><mo>,</mo><mn>296</mn>"
+)
+PAGE = FORMULA.replace("<semantics>", f"<semantics><mrow>{_MATHML}</mrow>")
+"""A formula as KaTeX writes it; a browser copies all of it but the annotation."""
 CONFIG = {"model_type": "bert", "hidden_size": 128, "num_attention_heads": 2, "vocab_size": 1000}
+_HELD = "document.querySelector('iframe.explorer').contentDocument.body.innerText"
 _BOXES = """(() => {
   const frame = document.querySelector("iframe.explorer").contentDocument;
   const cells = [...frame.querySelectorAll("rect.cell")];
@@ -61,6 +68,9 @@ def steps() -> list[tuple[str, dict[str, Any]]]:
     found += [(article.name, {"files": [str(article)]}) for article in ARTICLES]
     found += [
         ("html", {"paste": {"text/plain": "4×7682=2,359,2964 × ...", "text/html": FORMULA}}),
+        ("", {"copied": PAGE}),
+        ("", {"goto": "{site}/#model=bert-base-chinese&lang=en"}),
+        ("pasted", {"pasted": True}),
         ("config", {"paste": {"text/plain": json.dumps(CONFIG)}}),
         ("reload", {"evaluate": "location.href"}),
         ("guess", {"files": [str(HOSTILE / "sound.safetensors")]}),
@@ -77,10 +87,9 @@ def steps() -> list[tuple[str, dict[str, Any]]]:
         ("focus", {"evaluate": "document.getElementById('search').select()"}),
         ("keys", {"press": ["gpt2", "ArrowDown", "Enter"]}),
     ]
-    held = "document.querySelector('iframe.explorer').contentDocument.body.innerText"
     found += [
         ("explore", {"tab": "explore"}),
-        ("drawn", {"until": f"{held}.includes('124,439,808') && {held}"}),
+        ("drawn", {"until": f"{_HELD}.includes('124,439,808') && {_HELD}"}),
         ("boxes", {"evaluate": _BOXES}),
     ]
     for lang, theme in VIEWS:
@@ -151,6 +160,40 @@ def test_an_address_is_refused_with_a_word(seen: dict[str, Any]) -> None:
 def test_the_clipboards_html_keeps_the_source_of_a_formula(seen: dict[str, Any]) -> None:
     assert seen["html"]["line"] == "weighbridge audit article.html"
     assert (seen["html"]["status"], seen["html"]["slips"]) == ("0", 0)
+
+
+def test_a_page_that_is_copied_and_pasted_is_audited(seen: dict[str, Any]) -> None:
+    pasted = seen["pasted"]
+    assert pasted["line"] == "weighbridge audit article.html"
+    assert (pasted["status"], pasted["slips"]) == ("0", 0), pasted["messages"]
+
+
+def test_firefox_weighs_drops_pastes_and_explores(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    firefox = needs_firefox()
+    site = built(tmp_path / "site")
+    name = "npz-header~nested.npz"
+    steps = [
+        {"goto": "{site}/#model=bert-base-chinese&lang=en"},
+        {"files": [str(HOSTILE / name)]},
+        {"copied": PAGE},
+        {"goto": "{site}/#model=gpt2&lang=en"},
+        {"pasted": True},
+        {"type": "gpt2"},
+        {"tab": "explore"},
+        {"until": f"{_HELD}.includes('124,439,808') && {_HELD}"},
+        {"evaluate": _BOXES},
+    ]
+    found, errors, elsewhere = drive(site, steps, tmp_path / "profile", firefox)
+    assert (len(found), errors, elsewhere) == (len(steps), [], [])
+    weighed, dropped, _, _, pasted, *_, boxes = found
+    assert "102,267,648" in weighed["out"]
+    monkeypatch.chdir(HOSTILE)
+    status, out, messages = said(["inspect", name], capsys)
+    assert (dropped["status"], dropped["out"], dropped["messages"]) == (status, out, messages)
+    assert (pasted["line"], pasted["status"]) == ("weighbridge audit article.html", "0")
+    assert boxes["value"]["cells"] > 10
 
 
 def test_a_pasted_config_is_weighed_and_stands_in_the_link(seen: dict[str, Any]) -> None:

@@ -42,6 +42,15 @@ def needs_browser() -> str:
     return browser
 
 
+def needs_firefox() -> str:
+    """Return the path of Firefox; skip the test where something for it is missing."""
+    firefox = shutil.which("firefox-esr") or shutil.which("firefox")
+    if firefox is None:
+        pytest.skip("there is no Firefox")
+    needs_browser()
+    return firefox
+
+
 class _Recording(http.server.SimpleHTTPRequestHandler):
     """Serves a folder, or as a proxy nothing, and keeps what is asked for."""
 

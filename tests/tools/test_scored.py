@@ -45,7 +45,7 @@ def test_weighbridge_answers_the_same_today(basket: Any, tmp_path: Path) -> None
 @every_counter
 def test_every_model_has_one_answer(name: str) -> None:
     answers = scored.figures()["counters"][name]["answers"]
-    assert list(answers) == [model["model"] for model in MODELS]
+    assert sorted(answers) == sorted(model["model"] for model in MODELS)
     assert all(("counted" in answer) != ("refused" in answer) for answer in answers.values())
 
 
@@ -57,7 +57,8 @@ def test_the_version_is_the_one_that_is_installed(name: str) -> None:
     if about["package"] == "weighbridge":
         assert version == wb.__version__
     elif pinned:
-        assert f"{about['package']}=={version}" in pinned
+        written = version.replace("-", ".post")  # two ways to write the same version
+        assert {f"{about['package']}=={text}" for text in (version, written)} & set(pinned)
 
 
 @pytest.mark.parametrize("part", ["size", "parameters", "claims", "flops", "refusals"])
@@ -87,7 +88,7 @@ def test_right_is_right_to_the_last_digit() -> None:
     ("counted", "reason"),
     [
         (130, "tied weights by each of their names"),
-        (90, "only those that are trained"),
+        (90, "trained alone"),
         (101, "with buffers"),
         (80, "the base class"),
         (99, "something else"),

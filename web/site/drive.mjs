@@ -1,16 +1,16 @@
 // Drives the site in a browser by steps on stdin (JSON), and prints what was seen (JSON): node site/drive.mjs < steps.json.
-// Steps: {goto}, {files: [paths]}, {type}, {paste: {text, html}}, {tab}, {target}, {verify}, {kill}, {axe}, {shot, width}, {evaluate}, {press}.
+// Steps: {goto}, {files: [paths]}, {type}, {paste: {text, html}}, {copied: html and {goto} and {pasted: true}}, {tab}, {target}, {verify}, {kill}, {axe}, {shot, width}, {evaluate}, {press}.
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { chromium } from "playwright-core";
+import { chromium, firefox } from "playwright-core";
 
 const { browser: executablePath, proxy, steps, profile } = JSON.parse(readFileSync(0, "utf8"));
 const FLAGS = "--headless --no-sandbox --disable-gpu --disable-background-networking --disable-component-update --disable-sync --no-first-run".split(" ");
-const context = await chromium.launchPersistentContext(profile, {
-  executablePath,
-  args: [...FLAGS, `--proxy-server=${proxy}`, "--proxy-bypass-list=127.0.0.1"],
-  viewport: { width: 1280, height: 900 },
-});
+const viewport = { width: 1280, height: 900 };
+// Firefox is driven over WebDriver BiDi. It asks for 127.0.0.1 itself, whatever its proxy is.
+const context = /firefox/.test(executablePath)
+  ? await firefox.launchPersistentContext(profile, { channel: "moz-firefox", executablePath, viewport, proxy: { server: proxy } })
+  : await chromium.launchPersistentContext(profile, { executablePath, args: [...FLAGS, `--proxy-server=${proxy}`, "--proxy-bypass-list=127.0.0.1"], viewport });
 const page = await context.newPage();
 const errors = [];
 const seen = [];
@@ -66,6 +66,23 @@ const actions = {
         area.dispatchEvent(new Event("input"));
       }
     }, given);
+    await page.click("#paste-form button[type=submit]");
+    return answered();
+  },
+  // A real clipboard: a selection of a page is copied by keyboard, and pasted into the site's.
+  copied: async (html) => {
+    await page.goto("about:blank");
+    await page.evaluate((text) => {
+      document.body.innerHTML = text;
+      getSelection().selectAllChildren(document.body);
+    }, html);
+    await page.keyboard.press("Control+c");
+    return {};
+  },
+  pasted: async () => {
+    await forget();
+    await page.click("#pasted");
+    await page.keyboard.press("Control+v");
     await page.click("#paste-form button[type=submit]");
     return answered();
   },

@@ -1,9 +1,11 @@
-// Drive pages of the explorer in Chromium: node tests/explore.mjs CHROMIUM PAGE.html … ; a JSON line for each, exit 1 if one fails.
+// Drive pages of the explorer in Chromium or Firefox: node tests/explore.mjs BROWSER PAGE.html … ; a JSON line for each, exit 1 if one fails.
+// Firefox is driven over WebDriver BiDi, which has neither colour schemes nor a way for axe past the page's policy: those are Chromium's part.
 import { readFileSync } from "node:fs";
-import { chromium } from "playwright-core";
+import { chromium, firefox } from "playwright-core";
 
 const axe = readFileSync(new URL("../node_modules/axe-core/axe.min.js", import.meta.url), "utf8");
-const browser = await chromium.launch({ executablePath: process.argv[2], args: ["--no-sandbox"] });
+const executablePath = process.argv[2], isFirefox = /firefox/.test(executablePath);
+const browser = await (isFirefox ? firefox.launch({ channel: "moz-firefox", executablePath }) : chromium.launch({ executablePath, args: ["--no-sandbox"] }));
 
 /** Return what is wrong with the flow: boxes that overlap or are cut off, and tensors of modules without a box. */
 function flowProblems() {
@@ -36,12 +38,13 @@ function flowProblems() {
   return found;
 }
 
-/** Return how far the areas are from the parameters, as a share of the map. */
+/** Return how far the areas are from what they stand for, as a share of the map. */
 function areas() {
-  const { explorer } = window, total = Number(explorer.state.total), cells = [...document.querySelectorAll(".cell")];
+  const { explorer } = window, { drawnRuns, measure } = explorer, cells = [...document.querySelectorAll(".cell")];
   const [, , width, height] = explorer.el("map").getAttribute("viewBox").split(" ").map(Number), drawn = Math.max(...cells.map((c) => +c.getAttribute("x") + +c.getAttribute("width")));
+  const total = measure === "parameters" ? Number(explorer.state.total) : drawnRuns.reduce((n, run) => n + run.each * run.many, 0);
   let worst = 0;
-  for (const run of explorer.state.runs) {
+  for (const run of drawnRuns) {
     const own = cells.filter((cell) => cell.dataset.k === run.key), area = own.reduce((n, c) => n + c.getAttribute("width") * c.getAttribute("height"), 0);
     worst = Math.max(worst, Math.abs(area / (drawn * height) - (run.each * run.many) / total));
   }
@@ -68,8 +71,92 @@ async function without(file) {
   return found;
 }
 
+/** Each term of the formula opens the derivation of its component, which ends in the number of the table. */
+async function formula(page, hold) {
+  if (await page.isVisible("[data-at=why]")) await page.locator("[data-at=why] .bar button").click();
+  for (const term of await page.$$(".formula .term")) {
+    await term.click();
+    const [component, number, why] = await page.evaluate(() => {
+      const { chosen, state } = window.explorer;
+      return [chosen, String(state.by.get(chosen) ?? 0), document.querySelector("[data-at=why] .sum b")?.textContent.replaceAll(",", "")];
+    });
+    hold(`the derivation of ${component} gives ${why}, not ${number}`, why === number);
+    hold(`no tensors of ${component}`, (await page.$$("[data-at=why] tbody tr")).length > 0);
+  }
+  await page.locator("[data-at=why] .bar button").click();
+  hold("the derivation does not close", await page.isHidden("[data-at=why]"));
+}
+
+/** The costs are those of Python as given, and others for another batch; the map may be of FLOPs and of the cache. */
+async function costs(page, hold) {
+  const card = () => page.textContent("[data-at=costs]"), said = await card();
+  const expected = await page.evaluate(() => window.explorer.data.run?.checks[0]?.[2].forward);
+  if (expected === undefined) return hold("no costs, and no reason", said.length > 60);
+  hold("no forward FLOPs of Python", said.replaceAll(",", "").includes(expected));
+  hold("no device", (await page.$$("[data-at=costs] .scroll tbody tr")).length > 5);
+  for (const measure of await page.$$("[data-do^='by ']")) {
+    await measure.click();
+    hold("a map without areas", (await page.$$(".cell")).length > 0 && (await page.evaluate(areas)) < 1e-4);
+  }
+  await page.click("[data-do='by parameters']");
+  await page.focus("[data-run=batch]");
+  await page.keyboard.press("ArrowRight");
+  await page.waitForFunction((before) => document.querySelector("[data-at=costs]").textContent !== before, said, { timeout: 5000 }).catch(() => hold("the batch changes no cost", false));
+  await page.click("[data-do=reset]");
+  hold("other costs after reset", (await card()) === said);
+}
+
+/** Both models are there by component, with the total of each, and the differences add up. */
+async function compare(page, hold) {
+  const numbers = await page.$$eval("[data-at=compare] tbody:first-of-type tr", (rows) => rows.map((row) => [...row.querySelectorAll(".n")].map((cell) => Number(cell.textContent.replaceAll(",", "").replace("−", "-").replace(/^[=–]$/, "0")))));
+  const whole = numbers.pop() ?? [], totals = await page.evaluate(() => window.explorer.bases.map(({ total }) => Number(total)));
+  hold("other totals side by side", whole[0] === totals[0] && whole[1] === totals[1] && whole[2] === whole[1] - whole[0]);
+  hold("components do not add up", [0, 1, 2].every((at) => numbers.reduce((sum, row) => sum + row[at], 0) === whole[at]));
+  hold("no field differs", (await page.$$("[data-at=compare] tbody:last-of-type tr")).length > 2);
+}
+
+/** The other theme and the other language are there in all views, and in the link. */
+async function dress(page, hold) {
+  const ground = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor), before = await ground();
+  await page.click("[data-do=theme]");
+  hold("no other theme", (await ground()) !== before);
+  await page.click("[data-do=lang]");
+  hold("no Chinese", (await page.getAttribute("html", "lang")) === "zh-Hans");
+  for (const title of await page.$$eval("h2, h3", (all) => all.filter((one) => one.checkVisibility()).map((one) => one.textContent))) hold(`no Chinese: ${title}`, /[一-鿿]|FLOPs/.test(title));
+  const other = await browser.newPage();
+  await other.goto(page.url());
+  await other.waitForSelector("[data-at=total]");
+  hold("the link forgets theme or language", await other.evaluate(() => document.documentElement.lang === "zh-Hans" && document.documentElement.dataset.theme !== ""));
+  await other.close();
+}
+
+/** What is saved is what the page shows: the table adds up, the config is one, and pictures are pictures. */
+async function exports(page, hold, total) {
+  const [svg, png, csv, json, flow] = [await saved(page, "svg"), await saved(page, "png"), await saved(page, "csv"), await saved(page, "json"), await saved(page, "flow")];
+  const sum = csv.toString().trim().split("\r\n").slice(1).reduce((all, row) => all + Number(row.split(",").at(-1)), 0);
+  hold("the table does not add up", sum.toLocaleString("en") === total);
+  hold("no config", JSON.parse(json.toString()).architectures.length === 1);
+  hold("no PNG", png.subarray(1, 4).toString() === "PNG" && png.length > 1000);
+  for (const [name, text] of [["map", svg.toString()], ["flow", flow.toString()]])
+    hold(`the ${name} is no SVG`, await page.evaluate((source) => { const root = new DOMParser().parseFromString(source, "image/svg+xml").documentElement; return root.nodeName === "svg" && root.querySelectorAll("rect").length > 3; }, text));
+  return json.toString();
+}
+
+/** Return what is saved in a format. Over BiDi no download is reported, so there the bytes that the page offers are taken. */
+async function saved(page, format) {
+  const press = () => page.click(`[data-do='save ${format}']`);
+  if (!isFirefox) return readFileSync(await (await Promise.all([page.waitForEvent("download"), press()]))[0].path());
+  const offered = page.evaluate(() => new Promise((done) => {
+    const { createObjectURL } = URL;
+    URL.createObjectURL = (blob) => { URL.createObjectURL = createObjectURL; blob.arrayBuffer().then((bytes) => done([...new Uint8Array(bytes)])); return createObjectURL.call(URL, blob); };
+  }));
+  await press();
+  return Buffer.from(await offered);
+}
+
 async function drive(file) {
   const page = await browser.newPage({ viewport: { width: 1440, height: 900 } }), errors = [], requests = [];
+  page.on("console", (message) => { if (["error", "warning"].includes(message.type())) errors.push(message.text()); });
   page.on("pageerror", (error) => errors.push(error.message));
   page.on("request", (request) => { if (!/^(file|data|blob):/.test(request.url())) requests.push(request.url()); });
   await page.goto(`file://${file}`);
@@ -78,6 +165,7 @@ async function drive(file) {
   const hold = (what, truth) => { if (!truth) found.problems.push(what); };
   for (const problem of await without(file)) hold(`without script: ${problem}`, false);
   hold("the page counts otherwise", !(await page.evaluate(() => document.querySelector("[data-at=checked]").classList.contains("wrong"))));
+  hold("a font is refused", await page.evaluate(async () => (await document.fonts.ready, [...document.fonts].every(({ status }) => status === "loaded"))));
   found.areas = await page.evaluate(areas);
   hold("an area is not true", found.areas < 1e-4);
   for (const dial of await page.$$("input[type=range]")) {
@@ -121,27 +209,27 @@ async function drive(file) {
   hold("no way out of a layer", await page.isVisible("[data-at=out]"));
   await page.keyboard.press("Escape");
   hold("Escape leaves no layer", (await page.isHidden("[data-at=out]")) && (await page.evaluate(() => document.activeElement.matches(".hit"))));
-  for (const format of ["svg", "png", "csv", "json", "flow"]) {
-    const [download] = await Promise.all([page.waitForEvent("download"), page.click(`[data-do='save ${format}']`)]);
-    hold(`${format} is empty`, readFileSync(await download.path()).length > 20);
-  }
+  await page.locator("[data-do^='leave ']").first().click();
+  await formula(page, hold);
+  await costs(page, hold);
+  if (await page.evaluate(() => window.explorer.models.length > 1)) await compare(page, hold);
+  found.config = await exports(page, hold, found.total);
   found.axe = [];
-  for (const scheme of ["light", "dark"])
+  for (const scheme of isFirefox ? ["light"] : ["light", "dark"])
     for (const width of [375, 768, 1440]) {
-      await page.emulateMedia({ colorScheme: scheme });
+      if (!isFirefox) await page.emulateMedia({ colorScheme: scheme });
       await page.setViewportSize({ width, height: 900 });
       await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
       hold(`sideways at ${width}`, await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth));
       for (const problem of await page.evaluate(flowProblems)) hold(`flow at ${width}: ${problem}`, false);
-      if (width === 768) continue;
+      if (width === 768 || isFirefox) continue;
       const session = await page.context().newCDPSession(page);
       await session.send("Runtime.evaluate", { expression: axe });
       const { result } = await session.send("Runtime.evaluate", { expression: "axe.run().then(r => r.violations.map(v => v.id + ' ' + v.nodes[0].html.slice(0, 90)))", awaitPromise: true, returnByValue: true });
       found.axe.push(...result.value);
     }
   hold("axe", !found.axe.length);
-  await page.click("[data-do=lang]");
-  hold("no Chinese", (await page.getAttribute("html", "lang")) === "zh-Hans");
+  await dress(page, hold);
   hold("an error", !errors.length);
   hold("a request", !requests.length);
   await page.close();

@@ -10,7 +10,7 @@ from weighbridge.algebra.settle import settled
 from weighbridge.answers.conditions import PlaceCounter, with_minima
 from weighbridge.answers.recorded import learned_positions
 from weighbridge.answers.run_totals import RunTotals
-from weighbridge.blueprint.operations import KEY_HEADS, MANY_KEY_HEADS, OF_BACKWARD, RUN_NAMES
+from weighbridge.blueprint.operations import OF_BACKWARD, RUN_NAMES
 from weighbridge.errors import WeighbridgeError
 from weighbridge.ledger.lettering import Lettering
 from weighbridge.ledger.letters import Letters
@@ -56,7 +56,7 @@ class RunLettering(Lettering):
         self.sizes_of_run: set[str] = set()
         """The names in the dims of these operations, which are positive."""
         self._positions = list(learned_positions(found))
-        self._lacks_one_key_head = found.known.lacks_one_key_head
+        self._unproved_single = found.known.unproved_single
 
     def rules(self, computed: Mapping[str, Tree] | None = None) -> tuple[Tree, ...]:
         """Return the rules of the region in which the formulas hold."""
@@ -74,10 +74,11 @@ class RunLettering(Lettering):
 
     def note_saved(self, kind: str, entry: OperationTemplate) -> None:
         """Note the rule that `Operations.check_saved` refuses configs by, where a size shows it."""
-        if kind not in OF_BACKWARD or not self._lacks_one_key_head:
+        field = self._unproved_single
+        if kind not in OF_BACKWARD or field is None:
             return
-        if any(KEY_HEADS in names_in(dim) for dim in entry.dims):
-            self.assumed[MANY_KEY_HEADS] = None
+        if any(field in names_in(dim) for dim in entry.dims):
+            self.assumed["<", ("value", 1), ("name", field)] = None
 
     @property
     def fixed_names(self) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from weighbridge.answers.data_table import INTEGER, Column, DataTable
 from weighbridge.blueprint.roles import component_of, role_of
 from weighbridge.errors import UsageError, printable, shorten
 from weighbridge.readers.adapter import adapter_in
+from weighbridge.readers.folders import pipeline_components
 from weighbridge.readers.packing import unexplained
 from weighbridge.readers.paths import are_slices, left_out_of, paths_in_brief
 from weighbridge.readers.severity import INNOCUOUS
@@ -71,7 +72,7 @@ def inspect_all(
     """List the tensors of a checkpoint or, if a path means several, each with its total.
 
     Args:
-        path: as for `inspect`.
+        path: as for `inspect`, or the folder of a pipeline of diffusers, which is several models.
         watch: as for `inspect`.
 
     Raises:
@@ -90,6 +91,9 @@ def inspect_all(
         >>> [inspection.parameters for inspection in inspections.inspections]
         [3, 3]
     """
+    if pipeline := _pipeline(path):
+        inspections = [Inspection(readers.read(place, watch)) for place in pipeline]
+        return Inspections(printable(os.fspath(path)), inspections)
     checkpoints = readers.read_all(path, watch)
     files = [file for checkpoint in checkpoints for file in checkpoint.files]
     left_out = left_out_of(path, files)
@@ -97,6 +101,15 @@ def inspect_all(
         return Inspection(checkpoints[0], left_out)
     inspections = [Inspection(checkpoint) for checkpoint in checkpoints]
     return Inspections(printable(os.fspath(path)), inspections, left_out)
+
+
+def _pipeline(path: object) -> list[str]:
+    """Return the folders of the models in a pipeline of diffusers; none for other paths."""
+    if not isinstance(path, str | os.PathLike):
+        return []
+    folder = os.fspath(path)
+    described = pipeline_components(folder)
+    return [os.path.join(folder, name) for name in described.components] if described else []
 
 
 class Weight(NamedTuple):

@@ -125,7 +125,7 @@ def verify(  # noqa: PLR0913  # each is a word of its own for the user
     adapter = adapter_in(stored)
     if adapter:
         return Fitting(known_model.where, _bases(known_model, class_name), stored, adapter)
-    if blueprint is None:
+    if blueprint is None and known_model.blueprint.is_of_transformers:
         check_family_possible(checkpoint)
     choice = choose(known_model, stored, class_name, wanted)
     return Verification(known_model, stored, choice, wanted)

@@ -32,6 +32,19 @@ def size_names(tree: Tree) -> Iterator[str]:
     return names_in(tree, _NOT_IN_A_SIZE)
 
 
+def gives_zero(tree: Tree) -> bool:
+    """Return whether a size is 0 in a branch, as in ``1 if has_token else 0``.
+
+    Example:
+        >>> from weighbridge.algebra.expr import parse
+        >>> gives_zero(parse("1 if has_token else 0")), gives_zero(parse("width - 0"))
+        (True, False)
+    """
+    if tree[0] == "if":
+        return any(map(gives_zero, tree[2:]))
+    return tree == ("value", 0)
+
+
 def field_kinds(defaults: Mapping[str, Any], at_defaults: Mapping[str, Any]) -> dict[str, type]:
     """Return the type of each field: of its default, or of its computed value at the defaults."""
     return {name: type(defaults.get(name, value)) for name, value in at_defaults.items()}

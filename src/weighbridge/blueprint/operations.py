@@ -37,7 +37,6 @@ ALL_KINDS = (*PRODUCTS, *TENSORS)
 OF_BACKWARD = ("saved", "checkpointed")
 """The kinds of tensors that a backward pass needs."""
 KEY_HEADS = "num_key_value_heads"
-MANY_KEY_HEADS: Tree = ("<", ("value", 1), ("name", KEY_HEADS))
 RUN_NAMES = (
     *("batch", "sequence", "target", "past", "choices", "images", "patches"),
     *("attention", "device", "dtype", "training"),
@@ -179,9 +178,11 @@ class Operations:
         }
 
     @property
-    def lacks_one_key_head(self) -> bool:
-        """Whether there are key heads, and no runs with one that the operations were proved on."""
-        return KEY_HEADS in self.fields and KEY_HEADS not in self.proof.get("single", ())
+    def unproved_single(self) -> str | None:
+        """The field of key heads, perhaps in a sub-config, if no run with one head was proved."""
+        single = self.proof.get("single", ())
+        heads = (name for name in self.fields if name.rpartition(".")[2] == KEY_HEADS)
+        return next((name for name in heads if name not in single), None)
 
     def check_saved(self, kind: str, names: Mapping[str, Any]) -> None:
         """Refuse what a backward pass needs with one key head for many query heads, if unproved.
@@ -192,12 +193,15 @@ class Operations:
         Raises:
             ModelError: ``kind`` is such a kind, and ``names`` has one key head.
         """
-        heads, keys = names.get("num_attention_heads"), names.get(KEY_HEADS)
-        if kind in OF_BACKWARD and self.lacks_one_key_head and keys == 1 != heads:
+        field = self.unproved_single
+        if kind not in OF_BACKWARD or field is None:
+            return
+        heads = names.get(f"{field.removesuffix(KEY_HEADS)}num_attention_heads")
+        if names.get(field) == 1 != heads:
             raise ModelError(
                 f"what {self.family} saves for a backward pass was recorded only with several key "
                 "heads",
-                values={KEY_HEADS: keys},
+                values={field: 1},
                 hint="`weighbridge measure` runs the class itself",
             )
 

@@ -165,9 +165,14 @@ class Blueprint:
         return stated
 
     @property
+    def is_of_transformers(self) -> bool:
+        """Whether it describes a model of transformers."""
+        return self.source.startswith("transformers ")
+
+    @property
     def instead(self) -> str:
         """How to count a config that this blueprint does not cover, for a message."""
-        if self.source.startswith("transformers "):
+        if self.is_of_transformers:
             return VIA_TRANSFORMERS
         return COUNT_BUILT
 

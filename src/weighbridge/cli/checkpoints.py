@@ -48,14 +48,24 @@ def _verify_options() -> Iterable[Addable]:
 
 
 def _verify(options: argparse.Namespace) -> Answer:
+    from weighbridge.answers.pipeline import verify_pipeline
     from weighbridge.answers.verify import verify
+    from weighbridge.readers.folders import pipeline_components
 
+    asked = asked_of_model(options)
+    is_whole = not options.class_name and not asked["fields"] and not asked["blueprint"]
+    if is_whole and pipeline_components(options.model) is not None:
+        dtype, strict = asked["dtype"], asked["strict"]
+        with watching(lang=options.lang) as watch:
+            return verify_pipeline(
+                options.model, options.checkpoint, dtype=dtype, strict=strict, watch=watch
+            )
     with watching(lang=options.lang) as watch:
         return verify(
             options.model,
             options.checkpoint,
             options.class_name,
-            **asked_of_model(options),
+            **asked,
             watch=watch,
         )
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from weighbridge.answers.answer import Answer
     from weighbridge.answers.explain import Article, ArticleStyle
+    from weighbridge.answers.pipeline import PipelineWeighing
     from weighbridge.answers.weigh import Weighing
     from weighbridge.cli.options import Addable
 
@@ -40,6 +41,23 @@ def _weigh(options: argparse.Namespace) -> Weighing:
     from weighbridge.answers.weigh import weigh
 
     return weigh(options.model, options.class_name, **asked_of_model(options))
+
+
+def _weigh_any(options: argparse.Namespace) -> Weighing | PipelineWeighing:
+    """Weigh a model, or all components of a pipeline's folder."""
+    from weighbridge.errors import ModelError
+
+    try:
+        return _weigh(options)
+    except ModelError:
+        from weighbridge.answers.pipeline import weigh_pipeline
+        from weighbridge.readers.folders import pipeline_components
+
+        asked = asked_of_model(options)
+        is_whole = not options.class_name and not asked.get("fields") and not asked.get("blueprint")
+        if not is_whole or pipeline_components(options.model) is None:
+            raise
+    return weigh_pipeline(options.model, dtype=asked["dtype"], strict=asked["strict"])
 
 
 _MARKDOWN = ("markdown", "zhihu")  # formats whose diagrams are files
@@ -214,7 +232,7 @@ def _tree(options: argparse.Namespace) -> Answer:
 
 
 COMMANDS = {
-    "weigh": Command(_weigh_options, _weigh, choices=("by",)),
+    "weigh": Command(_weigh_options, _weigh_any, choices=("by",)),
     "explain": Command(_explain_options, _explain),
     "formula": Command(_formula_options, _formula, choices=("by", "names", "code")),
     "tree": Command(_tree_options, _tree, choices=("depth",)),

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 _NOTE_COLUMN = 34  # characters from the start of a table's name to its note
-_LISTS = ("require", "inert", "nullable", "zero", "beyond", "late", "flat")
+_LISTS = ("require", "inert", "nullable", "zero", "beyond", "late", "flat", "stated")
 _ENTRIES_OF_CLASS = ("base", "prefix", "without")
 _NOTES = {
     "values": "the values of text fields that the blueprint covers",

@@ -18,7 +18,7 @@ from weighbridge.answers.fitting import context_allowance, usable_bytes
 from weighbridge.answers.recorded import learned_positions, recorded
 from weighbridge.answers.serve import serve
 from weighbridge.answers.train import train
-from weighbridge.blueprint.operations import CACHE_START, COMPUTE, KEY_HEADS, PRODUCTS, ROTATED
+from weighbridge.blueprint.operations import CACHE_START, COMPUTE, PRODUCTS, ROTATED
 from weighbridge.blueprint.paths import indices_in
 from weighbridge.costs.activations import DIVIDED, Modules
 from weighbridge.costs.attribution import Attribution
@@ -146,9 +146,10 @@ class _RunOfPage:
         """Return the values that fields must keep, of those that a dial could change."""
         own_fields = self.weighing.model.fields
         held = {**self.known.held}
-        heads = own_fields.get(KEY_HEADS)
-        if self.known.lacks_one_key_head and type(heads) is int:
-            held.setdefault(KEY_HEADS, [*range(2, _MOST_TIMES * heads + 1)])  # see `check_saved`
+        field = self.known.unproved_single
+        heads = own_fields.get(field) if field else None
+        if field and type(heads) is int:
+            held.setdefault(field, [*range(2, _MOST_TIMES * heads + 1)])  # see `check_saved`
         return {
             name: [value_json(each) for each in (value if isinstance(value, list) else [value])]
             for name, value in held.items()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from weighbridge.algebra.expr import evaluate, source
 from weighbridge.blueprint.bind import bound_size, fold_indices, uses
-from weighbridge.blueprint.classify import size_names
+from weighbridge.blueprint.classify import gives_zero, size_names
 from weighbridge.blueprint.schema import MOST_LAYERS, MOST_PLACES, Template
 from weighbridge.errors import ExpressionError
 from weighbridge.lean_typing import TYPE_CHECKING, NamedTuple
@@ -89,7 +89,7 @@ class Binder:
 
     def _size(self, dim: str) -> int:
         tree = self.blueprint.dims[dim]
-        may_be_zero = not self.blueprint.zero.isdisjoint(size_names(tree))
+        may_be_zero = gives_zero(tree) or not self.blueprint.zero.isdisjoint(size_names(tree))
         size = bound_size(tree, self.values, least=0 if may_be_zero else 1)
         if not uses(tree, self.blueprint.repeat):
             self._sizes[dim] = size

@@ -5,14 +5,14 @@ from __future__ import annotations
 from weighbridge import data
 from weighbridge.algebra.expr import evaluate, names_in
 from weighbridge.blueprint import schema as blueprints
-from weighbridge.blueprint.classify import kind_name
+from weighbridge.blueprint.classify import KIND_NAMES, kind_name
 from weighbridge.blueprint.guards import check_guards
 from weighbridge.blueprint.schema import LEFT_OUT
 from weighbridge.errors import ConfigError, ExpressionError, either, shorten
 from weighbridge.lean_typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from typing import Any
 
     from weighbridge.algebra.expr import Tree
@@ -256,7 +256,8 @@ def _check_tried(given: Config, blueprint: Blueprint, where: str) -> None:
     """Refuse a value of a kind that a field was not tried with, such as a dict for a number."""
     for name, value in given.items():
         kinds = blueprint.tried.get(name)
-        if kinds is None or value is None or kind_name(value) in kinds:
+        is_left_out = value is None and name not in blueprint.fields
+        if kinds is None or is_left_out or kind_name(value) in kinds:
             continue
         kind = _NAMED_KINDS[kind_name(value)]
         what = f"{name} was not tried with {kind} when {blueprint.family} was derived"
@@ -264,6 +265,7 @@ def _check_tried(given: Config, blueprint: Blueprint, where: str) -> None:
 
 
 _NAMED_KINDS = {
+    "null": "null",
     "flag": "true or false",
     "number": "a number",
     "text": "text",
@@ -314,7 +316,9 @@ def _checked_value(name: str, value: Any, blueprint: Blueprint, where: str) -> A
         return None
     if name in blueprint.sizes:
         _check_size(name, value, blueprint, where)
-    elif not _fits(value, kind := blueprint.kinds[name]):
+    elif not _fits(value, kind := blueprint.kinds[name]) and not _is_second_kind(
+        value, kind, blueprint.tried.get(name, ())
+    ):
         raise _misfit(name, value, _KINDS.get(kind, f"a {kind.__name__}"), where)
     unproved = _unproved(name, value, blueprint)
     if unproved:
@@ -323,6 +327,12 @@ def _checked_value(name: str, value: Any, blueprint: Blueprint, where: str) -> A
         hint = f"correct {name}, or {blueprint.instead}"
         raise ConfigError(what, where=where, values={name: unproved[0]}, hint=hint)
     return blueprints.frozen(value)
+
+
+def _is_second_kind(value: Any, kind: type, tried: Iterable[str]) -> bool:
+    """Whether a value is of a kind that was tried beside the default's: a number for "auto"."""
+    named = kind_name(value)
+    return named in tried and named != KIND_NAMES.get(kind)
 
 
 def _check_size(name: str, value: Any, blueprint: Blueprint, where: str) -> None:
@@ -357,6 +367,8 @@ def _fits(value: Any, kind: type) -> bool:
 def _unproved(name: str, value: Any, blueprint: Blueprint) -> list[Any]:
     """Return the texts of a field, or of its items, for which there is no proof."""
     if name not in blueprint.values:
+        return []
+    if kind_name(value) == "number" and "number" in blueprint.tried.get(name, ()):
         return []
     items = (value,)
     if isinstance(value, list | tuple):

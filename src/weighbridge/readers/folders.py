@@ -61,6 +61,31 @@ class FolderKind(NamedTuple):
         return Explanation(self.what.format(**shown), "; ".join(hints), self.is_readable)
 
 
+PIPELINE = "model_index.json"
+
+
+class PipelineFolder(NamedTuple):
+    """The class of a pipeline, and the library and class of each component that is a model."""
+
+    class_name: str
+    components: Mapping[str, tuple[str, str]]
+
+
+def pipeline_components(folder: str) -> PipelineFolder | None:
+    """Return what the ``model_index.json`` of a folder names; None if there is none."""
+    content = None
+    if os.path.isdir(folder) and not os.path.exists(os.path.join(folder, CONFIG)):
+        content = _read_json(os.path.join(folder, PIPELINE))
+    if not isinstance(content, dict):
+        return None
+    components = {}
+    for name, value in content.items():
+        is_pair = isinstance(value, list) and len(value) == 2 and _is_model(value[1])
+        if is_pair and os.path.basename(name) == name:
+            components[name] = (str(value[0]), value[1])
+    return PipelineFolder(str(content.get("_class_name", "")), components)
+
+
 def _pipeline_names(content: Mapping[str, Any], folder: str) -> dict[str, str]:
     """Return the parts of a pipeline that are models: those of transformers, and the others."""
     parts: dict[str, list[str]] = {}
@@ -122,7 +147,7 @@ _DERIVE = "`weighbridge derive package.module:Class` derives a blueprint from it
 
 KINDS = (
     FolderKind(
-        "model_index.json",
+        PIPELINE,
         (),
         "is a diffusers pipeline ({class}), which is several models",
         (

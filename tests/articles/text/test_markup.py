@@ -57,6 +57,31 @@ class="katex-html">768/12=46</span></span>.</p>
     assert audited.checked == 5
 
 
+def mathml(inside: str) -> list[str]:
+    page = f"<p>So <math><semantics><mrow>{inside}</mrow></semantics></math>.</p>"
+    return [markup.plain_text(line) for _, line in markup.lines_of_html(page)]
+
+
+@pytest.mark.parametrize(
+    ("inside", "plain"),
+    [
+        (
+            "<mn>4</mn><mo>×</mo><msup><mn>768</mn><mn>2</mn></msup><mo>=</mo><mn>2,359,296</mn>",
+            "4×768^(2)=2,359,296",
+        ),
+        ("<mfrac><mi>H</mi><mi>A</mi></mfrac><mo>=</mo><mn>64</mn>", "((H)/(A))=64"),
+        ("<mn>2</mn><mo>\u2062</mo><msub><mi>d</mi><mi>ff</mi></msub>", "2×d_ff"),
+        ("<mroot><mn>8</mn><mn>3</mn></mroot>", markup.UNKNOWN),
+        ("<mn>1</mn><mo>$</mo><mn>2</mn>", f"1{markup.UNKNOWN}2"),
+        ("<msup><mn>2</mn></msup>", markup.UNKNOWN),
+        ("<mrow>" * 200 + "<mn>5</mn>" + "</mrow>" * 200 + "<mn>7</mn>", f"{markup.UNKNOWN}7"),
+        ("<mn>1</mn>" * 20_001, markup.UNKNOWN),
+    ],
+)
+def test_a_formula_in_mathml_alone_is_read(inside: str, plain: str) -> None:
+    assert mathml(inside) == [f"So {plain} ."]
+
+
 @pytest.mark.parametrize("rule", ["===", "=== ===", "---", "| - | - |", "=" * 60])
 def test_a_rule_is_no_text_and_a_torn_one_takes_no_longer(rule: str) -> None:
     assert markup.plain_text(f"1538\n{rule}\n2") == "1538\n\n2"

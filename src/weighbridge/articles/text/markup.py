@@ -12,6 +12,7 @@ from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Any
 
 from weighbridge.articles.text import terms
+from weighbridge.articles.text.mathml import MathML
 from weighbridge.articles.text.tokens import UNKNOWN
 from weighbridge.errors import ArticleError
 
@@ -54,6 +55,8 @@ _CELLS = ("td", "th")
 _RAISED = {"sup": "^(", "sub": "_"}
 
 
+_DRAWN = ("katex-html", "MJX_Assistive_MathML")
+"""The classes of what shows a formula again that is also there as TeX."""
 _TEX = "annotation"
 """The element for a formula in TeX."""
 
@@ -67,14 +70,15 @@ def _hidden_until(tag: str, attributes: Mapping[str, str]) -> str:
     if tag == "annotation-tex" or is_script_of_tex:
         return _TEX
     is_annotation_of_tex = tag == _TEX and "tex" in attributes.get("encoding", "")
-    is_drawn_formula = tag == "math" or "katex-html" in attributes.get("class", "")
+    css_class = attributes.get("class", "")
+    is_drawn_formula = tag == "math" or any(drawn in css_class for drawn in _DRAWN)
     if is_annotation_of_tex or is_drawn_formula or tag in _HIDDEN:
         return tag
     return ""
 
 
 class _Page(HTMLParser):
-    """Collects the lines of a page; if a formula is in MathML and in TeX, only the TeX is read."""
+    """Collects the lines of a page; MathML is read where it holds no TeX, as browsers copy it."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
@@ -83,15 +87,13 @@ class _Page(HTMLParser):
         self._at = 1
         self._hidden: list[str] = []
         self._pre = 0
+        self._formula: MathML | None = None  # the one that is open, while it holds no TeX
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         attributes = {name: value or "" for name, value in attrs}
         hidden_until = _hidden_until(tag, attributes)
-        if hidden_until:
-            self._hidden.append(hidden_until)
-        elif self._hidden:
-            if tag == self._hidden[-1]:
-                self._hidden.append(tag)
+        if hidden_until or self._hidden:
+            self._start_hidden(tag, hidden_until)
         elif tag in _BLOCKS:
             self.end_line()
             if tag == "pre":
@@ -103,10 +105,24 @@ class _Page(HTMLParser):
         else:
             self._add(_RAISED.get(tag, ""))
 
+    def _start_hidden(self, tag: str, hidden_until: str) -> None:
+        if hidden_until:
+            if tag == "math" and not self._hidden:
+                self._formula = MathML()
+            self._hidden.append(hidden_until)
+        elif tag == self._hidden[-1]:
+            self._hidden.append(tag)
+        elif self._formula:
+            self._formula.start(tag)
+
     def handle_endtag(self, tag: str) -> None:
         if self._hidden:
             if tag == self._hidden[-1] or (tag == "script" and self._hidden[-1] == _TEX):
                 self._hidden.pop()
+                if not self._hidden:
+                    self._end_formula()
+            elif self._formula:
+                self._formula.end(tag)
         elif tag in _BLOCKS:
             self.end_line()
             self._pre = max(0, self._pre - (tag == "pre"))
@@ -119,6 +135,9 @@ class _Page(HTMLParser):
         if self._hidden:
             if self._hidden[-1] == _TEX and data.strip():
                 self._add(f"${data.strip()}$")
+                self._formula = None
+            elif self._formula:
+                self._formula.text(data)
             return
         if not self._pre:
             self._add(re.sub(r"\s+", " ", data), skipped=data)
@@ -127,6 +146,12 @@ class _Page(HTMLParser):
             if position:
                 self.end_line()
             self._add(line, lines=position)
+
+    def _end_formula(self) -> None:
+        latex = self._formula.latex().strip() if self._formula else ""
+        if latex:
+            self._add(f"${latex}$")
+        self._formula = None
 
     def _add(self, text: str, skipped: str = "", lines: int = 0) -> None:
         if not self._line.strip() and text.strip():

@@ -80,6 +80,8 @@ def _proposed(exploration: Exploration, knob: Knob, value: Any) -> Iterator[Any]
         yield from compared_texts(exploration, knob)
         yield from listed_beside(value, exploration.subject.code)
         yield from _other_activations(value)
+        if re.search(r"\bint\b", knob.annotation):  # such as "auto"
+            yield from (2, 1, 3)
         yield from (value.removeprefix("gated-"), f"gated-{value}", "relu")
     elif value is None:
         yield from _instead_of_null(exploration, knob)

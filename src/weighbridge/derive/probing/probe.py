@@ -179,12 +179,27 @@ def take(
         lengths={
             name: len(part)
             for name, part in parts
-            if isinstance(part, nn.ModuleList | nn.Sequential | nn.ParameterList)
+            if isinstance(part, _LISTS) and _is_numbered(part)
         },
         modules={name: type(part).__name__ for name, part in parts},
         trace=trace,
         chosen=dict(_chosen_experts(parts)),
     )
+
+
+_LISTS = nn.ModuleList | nn.Sequential | nn.ParameterList
+
+
+def _is_numbered(part: nn.Module) -> bool:
+    """Whether a list's modules have numbers as names; those of a `nn.Sequential` may have others.
+
+    Example:
+        >>> from collections import OrderedDict
+        >>> named = nn.Sequential(OrderedDict(act=nn.ReLU()))
+        >>> _is_numbered(nn.Sequential(nn.ReLU())), _is_numbered(named)
+        (True, False)
+    """
+    return all(map(str.isdigit, part._modules))
 
 
 _Parts = list[tuple[str, nn.Module]]

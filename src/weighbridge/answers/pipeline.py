@@ -1,0 +1,259 @@
+"""A pipeline of diffusers: several models in a folder, weighed or verified one by one.
+
+Its ``model_index.json`` names the library and the class of each component. Those of diffusers have
+blueprints by class, those of transformers by family.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from weighbridge import data, units
+from weighbridge.answers.answer import Answer, TabularAnswer
+from weighbridge.answers.data_table import INTEGER, Column, DataTable
+from weighbridge.answers.verify import Compared, verify
+from weighbridge.answers.weigh import weigh
+from weighbridge.errors import ModelError, UsageError, WeighbridgeError, printable, shorten
+from weighbridge.readers.folders import pipeline_components
+from weighbridge.render.document import Document, Notes, Title, Together
+from weighbridge.render.table import Table
+from weighbridge.render.words import words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any
+
+    from weighbridge.answers.adapter import Fitting
+    from weighbridge.answers.weigh import Weighing
+    from weighbridge.readers import Watch
+    from weighbridge.readers.folders import PipelineFolder
+    from weighbridge.render.document import Block
+
+
+def weigh_pipeline(
+    folder: str | os.PathLike[str], *, dtype: str | None = None, strict: bool = False
+) -> PipelineWeighing:
+    """Weigh all models of a pipeline's folder: those that its ``model_index.json`` names.
+
+    Schedulers, tokenizers and processors have no parameters and are left out. A component that
+    cannot be weighed is listed with the reason, and the total is without it.
+
+    Args:
+        folder: a local folder with a ``model_index.json``, as diffusers saves it.
+        dtype: as for `weigh`, for each component.
+        strict: as for `weigh`; it also refuses a pipeline with a component that is not weighed.
+
+    Raises:
+        ModelError: the folder has no ``model_index.json``, or it names no component.
+        WeighbridgeError: it is strict, and a component cannot be weighed.
+    """
+    path = os.fspath(folder)
+    described = _described(path)
+    weighings: dict[str, Weighing] = {}
+    reasons: dict[str, str] = {}
+    asked: dict[str, Any] = {"dtype": dtype, "strict": strict}
+    for name, (library, class_name) in described.components.items():
+        try:
+            weighings[name] = _weighed(os.path.join(path, name), library, class_name, asked)
+        except WeighbridgeError as error:
+            if strict:
+                raise
+            reasons[name] = str(error)
+    return PipelineWeighing(path, described.class_name, weighings, reasons)
+
+
+def _weighed(place: str, library: str, class_name: str, asked: Mapping[str, Any]) -> Weighing:
+    """Weigh a component: one of transformers as the class that the pipeline names."""
+    if library == "transformers":
+        return weigh(place, class_name, **asked)
+    if library != "diffusers":
+        what = f"{shorten(class_name, str)} is in no library that weighbridge has blueprints for"
+        hint = f"`weighbridge inspect {place}` counts its checkpoint"
+        raise ModelError(what, where=place, hint=hint)
+    return weigh(place, **asked)
+
+
+class PipelineWeighing(TabularAnswer):
+    """What `weigh_pipeline` returns.
+
+    ``weighings`` has the `Weighing` of each component by name, and ``unweighed`` the reason for
+    each component that was not weighed. ``parameters`` is the total of the weighed ones.
+    """
+
+    groupings = ("component",)
+
+    def __init__(
+        self, path: str, class_name: str, weighings: dict[str, Weighing], reasons: dict[str, str]
+    ) -> None:
+        self.path, self.class_name = path, class_name
+        self.weighings, self.unweighed = weighings, reasons
+        self.parameters: int = sum(weighing.parameters for weighing in weighings.values())
+
+    @property
+    def bytes(self) -> int | None:
+        """The size of all weighed components; None if the size of one is not known."""
+        sizes = [weighing.bytes for weighing in self.weighings.values()]
+        known = [size for size in sizes if size is not None]
+        return sum(known) if len(known) == len(sizes) else None
+
+    @property
+    def status(self) -> int:
+        """0 if all components were weighed, otherwise 1."""
+        return int(bool(self.unweighed))
+
+    @property
+    def notes(self) -> list[str]:
+        """The notes of the components, and why some were not weighed."""
+        notes = [note for weighing in self.weighings.values() for note in weighing.notes]
+        return [*notes, *self.unweighed.values()]
+
+    def to_dict(self, by: str = "component") -> dict[str, Any]:
+        """Return the components with their totals, ready for JSON."""
+        self._check(by)
+        models = [
+            {
+                "component": name,
+                "class": weighing.class_name,
+                "parameters": weighing.parameters,
+                "dtype": weighing.ledger.dtype,
+                "bytes": weighing.bytes,
+                "formula": str(weighing.formula()),
+            }
+            for name, weighing in self.weighings.items()
+        ]
+        return {
+            "model": self.path,
+            "class": self.class_name,
+            "parameters": self.parameters,
+            "bytes": self.bytes,
+            "components": {name: one.parameters for name, one in self.weighings.items()},
+            "models": models,
+            "unweighed": self.unweighed,
+            "notes": self.notes,
+        }
+
+    def document(self, lang: str = "en", by: str = "component") -> Document:
+        """Return a table of the components with the total."""
+        self._check(by)
+        title = Title(f"{printable(self.path)} · {printable(self.class_name)}", wraps=False)
+        return Document(
+            (Together((title, self._table(lang))), Notes(tuple(self._said(lang)))), lang
+        )
+
+    def _check(self, by: str) -> None:
+        if by not in self.groupings:
+            hint = f"`weighbridge weigh {self.path}/COMPONENT --by {by}` weighs one component"
+            raise UsageError("a pipeline is weighed by component", values={"by": by}, hint=hint)
+
+    def _table(self, lang: str) -> Table:
+        texts, rows, shares = _pipeline_words(lang), list[tuple[str, ...]](), list[float]()
+        for name, weighing in self.weighings.items():
+            count, size = units.count(weighing.parameters), _size(weighing.bytes)
+            share = units.share(weighing.parameters, self.parameters)
+            rows.append((name, weighing.class_name, count, share, size))
+            shares.append(units.fraction(weighing.parameters, self.parameters))
+        whole = units.share(self.parameters, self.parameters)
+        rows.append((texts["total"], "", units.count(self.parameters), whole, _size(self.bytes)))
+        header = tuple(texts[key] for key in ("component", "class", "parameters", "share", "bytes"))
+        return Table(header, tuple(rows), "<<>>>", 1, tuple(shares), 3)
+
+    def _said(self, lang: str) -> Iterator[str]:
+        texts = _pipeline_words(lang)
+        if self.unweighed:
+            yield texts["without"].format(names=words(lang)["and"].join(self.unweighed))
+        yield texts["more"]
+
+    def _data_table(self, by: str) -> DataTable:
+        rows = [
+            (name, weighing.class_name, weighing.parameters, weighing.bytes)
+            for name, weighing in self.weighings.items()
+        ]
+        numbers = (Column("parameters", INTEGER), Column("bytes", INTEGER))
+        return DataTable((Column(by), Column("class"), *numbers), rows)
+
+
+def verify_pipeline(
+    model: str | os.PathLike[str],
+    checkpoint: str | os.PathLike[str],
+    *,
+    dtype: str | None = None,
+    strict: bool = False,
+    watch: Watch | None = None,
+) -> PipelineVerification:
+    """Verify the checkpoint of each component of a pipeline's folder against its config.
+
+    Args:
+        model: a local folder with a ``model_index.json`` and a config for each component.
+        checkpoint: the folder with the checkpoints of the components, which may be the same.
+        dtype: as for `verify`, for each component.
+        strict: as for `verify`.
+        watch: as for `verify`.
+
+    Raises:
+        ModelError: the folder has no ``model_index.json``, or a component has no blueprint.
+        CheckpointError: the checkpoint of a component is missing, or cannot be read.
+    """
+    path, stored = os.fspath(model), os.fspath(checkpoint)
+    verifications: dict[str, Compared | Fitting] = {}
+    for name, (library, class_name) in _described(path).components.items():
+        place, within = os.path.join(path, name), os.path.join(stored, name)
+        named = class_name if library == "transformers" else None
+        verifications[name] = verify(place, within, named, dtype=dtype, strict=strict, watch=watch)
+    return PipelineVerification(path, stored, verifications)
+
+
+class PipelineVerification(Answer):
+    """What `verify_pipeline` returns: ``verifications`` has the answer for each component."""
+
+    def __init__(
+        self, path: str, checkpoint: str, verifications: dict[str, Compared | Fitting]
+    ) -> None:
+        self.path, self.checkpoint, self.verifications = path, checkpoint, verifications
+
+    @property
+    def status(self) -> int:
+        """0 if all checkpoints match, otherwise 1."""
+        return max(answer.status for answer in self.verifications.values())
+
+    @property
+    def notes(self) -> list[str]:
+        """The notes of all components."""
+        return [note for answer in self.verifications.values() for note in answer.notes]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the answer for each component, ready for JSON."""
+        answers = {name: answer.to_dict() for name, answer in self.verifications.items()}
+        return {
+            "pipeline": self.path,
+            "checkpoint": self.checkpoint,
+            "status": self.status,
+            "components": answers,
+        }
+
+    def document(self, lang: str = "en", *, evidence: bool = False) -> Document:
+        """Return the verdicts of all components, one after the other."""
+        blocks: list[Block] = []
+        for answer in self.verifications.values():
+            if isinstance(answer, Compared):
+                blocks += answer.document(lang, evidence=evidence).blocks
+            else:
+                blocks += answer.document(lang).blocks
+        return Document(tuple(blocks), lang)
+
+
+def _described(path: str) -> PipelineFolder:
+    """Return what a folder says about its pipeline, checked to have components."""
+    described = pipeline_components(path)
+    if described is None or not described.components:
+        hint = "give the folder of a pipeline, as diffusers saves it"
+        raise ModelError("the folder has no model_index.json", where=path, hint=hint)
+    return described
+
+
+def _pipeline_words(lang: str) -> dict[str, str]:
+    return data.read_toml(f"words/pipeline.{lang}.toml")
+
+
+def _size(size: int | None) -> str:
+    return "" if size is None else units.size(size)
