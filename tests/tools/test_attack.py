@@ -217,7 +217,7 @@ def test_what_is_wrong_shrinks_to_the_fields_that_matter():
 
     smallest = shrinking.shrunk(config, is_wrong)
     assert smallest == {"model_type": "x", "f7": 7, "text_config": {"size": 4}}
-    assert shrinking.command(smallest, "X").startswith("weighbridge weigh - --class X <<< '{")
+    assert Scale().command(smallest, "X").startswith("weighbridge weigh - --class X <<< '{")
 
 
 def test_names_of_labels_shrink_to_their_number():
