@@ -136,7 +136,7 @@ class Operations:
         }
         """The fields that had a single value in all recordings, or one of a list, with that."""
         self.unstated: dict[str, Any] = raw.get("unstated", {})
-        """The values of held fields that a config means by leaving them out, where others are held."""
+        """What a config means that leaves a held field out, where that is another value."""
         self.computed: dict[str, Tree] = {
             name: parse(text) for name, text in raw.get("computed", {}).items()
         }
@@ -219,7 +219,9 @@ class Operations:
         head = names.get("head_dim")
         if head is None and names.get("num_attention_heads"):
             head = names.get("hidden_size", 0) // names["num_attention_heads"]
-        if type(share) is not float or type(head) is not int or not int(head * share) % 2:
+        if type(share) is not float or share == 1 or type(head) is not int:
+            return
+        if int(head * share) % 2 == 0:
             return
         raise ModelError(
             f"what {self.family} saves for a backward pass was recorded only with an even part of "
@@ -437,7 +439,10 @@ def check_operations(raw: Raw, where: str = "") -> None:
 
 
 _TEXTS = ("family", "source", "kernels", "class")
-_TABLES = ("repeat", "fields", "computed", "held", "images", "classes", "proof", *ALL_KINDS)
+_TABLES = (
+    *("repeat", "fields", "computed", "held", "unstated", "images", "classes", "proof"),
+    *ALL_KINDS,
+)
 _REQUIRED = {"format", *_TEXTS, *KINDS, "fields", "held", "proof"}
 _PROOF = {"by", "against", "runs"}
 

@@ -422,22 +422,28 @@ class Proof:
     def held(self) -> Iterator[tuple[str, Any]]:
         """Yield the fields that must keep their values: others change operations, or do not run."""
         yield from self._held_apart()
-        varied = {*self._draws.rules, *self._draws.layer_counts, *self._operations.computed}
+        deciding = self._draws.blueprint.at_defaults.keys() - self._draws.blueprint.inert
+        for name, value in self._undrawn():
+            if (isinstance(value, str) and name in deciding) or not self._is_free(name, value):
+                yield name, self._with_alike(name, value)
+
+    def _undrawn(self) -> Iterator[tuple[str, Any]]:
+        """Yield the fields that have one value in all runs, with it.
+
+        Of the fields that operations name, runs draw the sizes; flags keep their value.
+        """
+        drawn = {*self._draws.rules, *self._draws.layer_counts, *self._operations.computed}
         apart = {*self._draws.turned, *self._draws.fixed, ROTATED}
         constants = self._draws.constants
-        deciding = self._draws.blueprint.at_defaults.keys() - self._draws.blueprint.inert
         for name, usual in {**self._draws.usual, **self._draws.made}.items():
             value = constants.get(name, usual)
-            # Of the fields that operations name, runs draw the sizes; flags keep one value.
             is_size = name in self._operations.fields and not isinstance(value, bool)
-            if name in apart or ((name in varied or is_size) and name not in constants):
-                continue
-            if not isinstance(value, bool | int | float | str):
+            if name in apart or ((name in drawn or is_size) and name not in constants):
                 continue
             if name.endswith(_NEVER_HELD) or is_dropout(name, value):
                 continue
-            if (isinstance(value, str) and name in deciding) or not self._is_free(name, value):
-                yield name, self._with_alike(name, value)
+            if isinstance(value, bool | int | float | str):
+                yield name, value
 
     def unstated(self, held: Mapping[str, Any]) -> dict[str, Any]:
         """Return what a config means that leaves a held field out, where that is another value."""
