@@ -253,8 +253,12 @@ def test_the_table_counts_each_class_in_the_row_of_its_group():
 
 SMALL = {
     "falcon": {
-        "num_hidden_layers": 2, "hidden_size": 32, "num_attention_heads": 4, "vocab_size": 50,
-        "new_decoder_architecture": True, "num_kv_heads": 2,
+        "num_hidden_layers": 2,
+        "hidden_size": 32,
+        "num_attention_heads": 4,
+        "vocab_size": 50,
+        "new_decoder_architecture": True,
+        "num_kv_heads": 2,
     },
     "gpt_bigcode": {
         "n_layer": 2,

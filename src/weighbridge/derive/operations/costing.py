@@ -488,8 +488,13 @@ class Proof:
         stated = {name: value for name, value in other.items() if value is not None}
         kept = {name: value for name, value in draw.changes.items() if name not in other}
         turned = RunDraw({**kept, **stated}, {**draw.fields, **other}, draw.run)
-        for mode in (TRAIN, CACHE):
-            setting = RunMode(mode, "cuda-eager", "BF16", mode == TRAIN)
+        # A dropout keeps what it is given, which may hide that an activation keeps it, too.
+        on = {
+            name for name, value in self._draws.usual.items() if value and is_dropout(name, value)
+        }
+        without = tuple((name, 0.0) for name in sorted(on))
+        for mode, changes in dict.fromkeys([(TRAIN, ()), (TRAIN, without), (CACHE, ())]):
+            setting = RunMode(mode, "cuda-eager", "BF16", mode == TRAIN, changes)
             if (
                 self.difference(turned, setting) is None
                 and self.difference(draw, setting) is not None
