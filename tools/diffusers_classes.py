@@ -344,7 +344,7 @@ def main() -> int:
         EXAMPLES.write_text(f"[\n{lines}\n]\n")
         return 0
     folder = options.folder or SHIPPED
-    failures = 0
+    failures, totals = 0, Counter[str]()
     for name in options.names or sorted(path.stem for path in folder.glob("*.toml")):
         about = listed().get(name, {})
         if options.action == "derive":
@@ -354,7 +354,10 @@ def main() -> int:
         path = folder / f"{name}.toml" if options.folder else None
         outcome = prove(name, path, about.get("published", []))
         failures += bool(outcome.wrong)
+        totals.update(exact=outcome.exact, refused=outcome.refused, wrong=bool(outcome.wrong))
         print(json.dumps(outcome._asdict()), flush=True)
+    if totals:
+        print(json.dumps(totals))
     return int(failures > 0)
 
 

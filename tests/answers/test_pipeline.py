@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from checkpoints import write
@@ -13,9 +13,6 @@ from weighbridge.answers.inspect import Inspections, inspect_all
 from weighbridge.answers.pipeline import verify_pipeline, weigh_pipeline
 from weighbridge.cli import main
 from weighbridge.errors import ModelError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 # FLUX.1-dev; the counts are of the modules that diffusers 0.42.1 and transformers 5.23.0 build.
 CONFIGS = {
@@ -102,3 +99,45 @@ def test_checkpoints_are_inspected_and_verified_one_by_one(pipeline: str, tmp_pa
     rows.pop("proj_out.bias")
     write(weights, rows)
     assert main(["verify", pipeline, pipeline, "--json"]) == 1
+
+
+PAIR = ["diffusers", "FluxTransformer2DModel"]
+BROKEN = {
+    "{": "model_index.json: json: the text must be valid JSON",
+    "[]": "model_index.json: object: the JSON must be a single object",
+    '{"transformer": ["diffusers", 5]}': "a list of its library and its class",
+    '{"transformer": ["diffusers"]}': "a list of its library and its class",
+    '{"../transformer": ["diffusers", "FluxTransformer2DModel"]}': "has a plain name",
+    '{"prior": ["diffusers", "FluxTransformer2DModel"]}': "names a component that the folder lacks",
+    '{"scale": 0.5, "ids": [1, 2], "vae": [null, null]}': "names no component that is a model",
+    '{"transformer": ["diffusers", "NoModel2D"]}': "names another class than the component's",
+    '{"transformer": ["elsewhere", "Model"]}': "is in no library",
+    '{"text_encoder": ["transformers", "NoModel"]}': "has no class 'NoModel'",
+}
+
+
+@pytest.mark.parametrize(("text", "said"), BROKEN.items())
+def test_a_broken_index_is_told_in_one_message(
+    text: str, said: str, pipeline: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "model_index.json").write_text(text)
+    for command in (["weigh", pipeline], ["verify", pipeline, pipeline]):
+        assert main(command) == 2
+        message = capsys.readouterr().err
+        assert message.count("\n") == 1
+        if command[0] == "weigh":
+            assert said in message
+    assert main(["--lang", "zh", "weigh", pipeline]) == 2
+    assert said not in capsys.readouterr().err
+
+
+def test_the_advice_names_the_folder(pipeline: str) -> None:
+    said = " ".join(weigh_pipeline(pipeline).text().split())
+    assert f"`weighbridge weigh {pipeline}/text_encoder` gives" in said
+
+
+def test_a_pipeline_that_diffusers_saved_is_counted_as_diffusers_counts_it() -> None:
+    saved = str(Path(__file__).parents[1] / "data" / "pipeline")
+    counted = {name: one.parameters for name, one in weigh_pipeline(saved).weighings.items()}
+    assert counted == {"transformer": 3_832, "vae": 2_685}
+    assert verify_pipeline(saved, saved).status == 0

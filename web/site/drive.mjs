@@ -3,6 +3,7 @@
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { chromium, firefox } from "playwright-core";
+import { misfits } from "../tests/misfits.mjs";
 
 const { browser: executablePath, proxy, steps, profile } = JSON.parse(readFileSync(0, "utf8"));
 const FLAGS = "--headless --no-sandbox --disable-gpu --disable-background-networking --disable-component-update --disable-sync --no-first-run".split(" ");
@@ -95,12 +96,23 @@ const actions = {
     const killed = await page.evaluate(`desk.ask({ deep: JSON.parse("[".repeat(5000) + "]".repeat(5000)) }).then(() => "", (error) => error.why)`);
     return { killed, alert: await page.evaluate("document.getElementById('alert').textContent") };
   },
-  axe: async () => {
-    await page.evaluate(readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8"));
-    const found = await page.evaluate("axe.run().then(({ violations, passes }) => ({ violations: violations.map((one) => `${one.id}: ${one.nodes[0].html}`), passes: passes.length }))");
-    return found;
+  // In the page and in the explorer's frame, in each theme.
+  axe: async (themes) => {
+    const source = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8"), seen = { violations: [], passes: 0, dressed: {} };
+    for (const theme of themes) {
+      await page.selectOption("#theme", theme);
+      await page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))");
+      seen.dressed[theme] = await Promise.all(page.frames().map((frame) => frame.evaluate("document.documentElement.dataset.theme")));
+      for (const frame of page.frames()) {
+        if (!(await frame.evaluate("Boolean(window.axe)"))) await frame.evaluate(source);
+        const { violations, passes } = await frame.evaluate("axe.run({ exclude: ['iframe'] }, { resultTypes: ['violations'], preload: false }).then(({ violations, passes }) => ({ violations: violations.map((one) => `${one.id}: ${one.nodes[0].html}`), passes: passes.length }))");
+        seen.violations.push(...violations.map((one) => `${theme}: ${one}`));
+        seen.passes += passes;
+      }
+    }
+    return { ...seen, frames: page.frames().length };
   },
-  width: async (width) => (await page.setViewportSize({ width, height: 900 }), page.evaluate("({ wide: document.documentElement.scrollWidth })")),
+  width: async (width) => (await page.setViewportSize({ width, height: 900 }), ({ wide: await page.evaluate("document.documentElement.scrollWidth"), misfits: await page.evaluate(`(${misfits})()`) })),
   scheme: async (colorScheme) => (await page.emulateMedia({ colorScheme }), {}),
   shot: async (path) => (await page.screenshot({ path, fullPage: true }), {}),
   until: async (code) => ({ value: await until(code) }),

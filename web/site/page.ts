@@ -81,6 +81,7 @@ get("lang").addEventListener("click", () => {
 get("theme").addEventListener("change", () => {
   remember({ theme: get<HTMLSelectElement>("theme").value });
   dress();
+  dressFrame();
 });
 window.addEventListener("hashchange", () => {
   const given = new URLSearchParams(location.hash.slice(1));
@@ -358,6 +359,16 @@ async function run(line: string[]): Promise<void> {
   panel.dataset.done = String(reply?.answer.status ?? "failed");
 }
 // The explorer is a page of its own in a frame, because its areas and colours need inline styles, which this page forbids.
+function dressed(view: URLSearchParams): URLSearchParams {
+  view.set("lang", chosenLanguage());
+  const theme = state.get("theme")?.replace("auto", "");
+  if (theme !== undefined) view.set("theme", theme);
+  return view;
+}
+function dressFrame(): void {
+  const place = document.querySelector<HTMLIFrameElement>("iframe.explorer")?.contentWindow?.location;
+  if (place) place.hash = String(dressed(new URLSearchParams(place.hash.slice(1))));
+}
 async function explore(line: string[]): Promise<void> {
   const mine = ++turn;
   const panel = get("panel");
@@ -373,9 +384,7 @@ async function explore(line: string[]): Promise<void> {
     return;
   }
   showReading(reply);
-  const view = new URLSearchParams(state.get("view") ?? "");
-  view.set("lang", chosenLanguage());
-  if (state.get("theme")) view.set("theme", state.get("theme")!.replace("auto", ""));
+  const view = dressed(new URLSearchParams(state.get("view") ?? ""));
   const frame = element("iframe", { src: `explore.html#${view}`, title: word("tab_explore"), class: "explorer" }) as HTMLIFrameElement;
   const listens = ({ source, data }: MessageEvent) => {
     if (source !== frame.contentWindow) return;

@@ -16,7 +16,10 @@ export function element(tag: string, attributes: Record<string, string> = {}, ..
 export function copied(html: string): DocumentFragment {
   const parsed = new DOMParser().parseFromString(html, "text/html");
   const made = document.createDocumentFragment();
-  for (const child of parsed.body.childNodes) copyInto(made, child);
+  // The page has headings of two levels of its own: the highest one in the answer becomes the third.
+  const levels = [...parsed.body.querySelectorAll("h1, h2, h3")].map((head) => Number(head.tagName[1]));
+  const down = 3 - Math.min(3, ...levels);
+  for (const child of parsed.body.childNodes) copyInto(made, child, down);
   for (const scrolls of made.querySelectorAll("pre, .table, .equation")) {
     scrolls.setAttribute("tabindex", "0");
     scrolls.setAttribute("role", "group");
@@ -24,15 +27,14 @@ export function copied(html: string): DocumentFragment {
   return made;
 }
 
-function copyInto(target: Node, source: Node): void {
+function copyInto(target: Node, source: Node, down: number): void {
   if (source.nodeType === Node.TEXT_NODE) target.appendChild(document.createTextNode(source.textContent ?? ""));
   if (!(source instanceof Element)) return;
   if (source instanceof SVGElement || ["SCRIPT", "STYLE", "TEMPLATE"].includes(source.tagName)) return;
   let made: Node = target;
   if (TAGS.has(source.tagName)) {
-    // The page has a title of its own, so that headings in it are one level down.
     const isEmptyHead = source.tagName === "TH" && !source.textContent?.trim();
-    const tag = isEmptyHead ? "td" : /^H[1-3]$/.test(source.tagName) ? `h${Number(source.tagName[1]) + 2}` : source.tagName;
+    const tag = isEmptyHead ? "td" : /^H[1-3]$/.test(source.tagName) ? `h${Number(source.tagName[1]) + down}` : source.tagName;
     const copy = document.createElement(tag);
     for (const { name, value } of source.attributes) {
       if (ATTRIBUTES.has(name)) copy.setAttribute(name, value);
@@ -41,5 +43,5 @@ function copyInto(target: Node, source: Node): void {
     }
     made = target.appendChild(copy);
   }
-  for (const child of source.childNodes) copyInto(made, child);
+  for (const child of source.childNodes) copyInto(made, child, down);
 }

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 from weighbridge import data, units
 from weighbridge.answers.answer import Answer, TabularAnswer
 from weighbridge.answers.data_table import INTEGER, Column, DataTable
-from weighbridge.answers.verify import Compared, verify
+from weighbridge.answers.verify import Compared, Verification, verify
 from weighbridge.answers.weigh import weigh
 from weighbridge.errors import ModelError, UsageError, WeighbridgeError, printable, shorten
-from weighbridge.readers.folders import pipeline_components
+from weighbridge.models.libraries import class_of
+from weighbridge.readers.folders import PIPELINE, pipeline_components
 from weighbridge.render.document import Document, Notes, Title, Together
 from weighbridge.render.table import Table
 from weighbridge.render.words import words
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from weighbridge.answers.adapter import Fitting
     from weighbridge.answers.weigh import Weighing
+    from weighbridge.models.find import Model
     from weighbridge.readers import Watch
     from weighbridge.readers.folders import PipelineFolder
     from weighbridge.render.document import Block
@@ -46,12 +48,13 @@ def weigh_pipeline(
 
     Raises:
         ModelError: the folder has no ``model_index.json``, or it names no component.
-        WeighbridgeError: it is strict, and a component cannot be weighed.
+        CheckpointError: the ``model_index.json`` is broken, or names a component without a folder.
+        WeighbridgeError: no component can be weighed, or it is strict, and one cannot be.
     """
     path = os.fspath(folder)
     described = _described(path)
     weighings: dict[str, Weighing] = {}
-    reasons: dict[str, str] = {}
+    errors: dict[str, WeighbridgeError] = {}
     asked: dict[str, Any] = {"dtype": dtype, "strict": strict}
     for name, (library, class_name) in described.components.items():
         try:
@@ -59,7 +62,10 @@ def weigh_pipeline(
         except WeighbridgeError as error:
             if strict:
                 raise
-            reasons[name] = str(error)
+            errors[name] = error
+    if not weighings:
+        raise next(iter(errors.values()))
+    reasons = {name: str(error) for name, error in errors.items()}
     return PipelineWeighing(path, described.class_name, weighings, reasons)
 
 
@@ -71,7 +77,21 @@ def _weighed(place: str, library: str, class_name: str, asked: Mapping[str, Any]
         what = f"{shorten(class_name, str)} is in no library that weighbridge has blueprints for"
         hint = f"`weighbridge inspect {place}` counts its checkpoint"
         raise ModelError(what, where=place, hint=hint)
-    return weigh(place, **asked)
+    weighing = weigh(place, **asked)
+    _check_class(weighing.model, class_name)
+    return weighing
+
+
+def _check_class(model: Model, class_name: str) -> None:
+    """Refuse a component whose config names another class than the pipeline does.
+
+    diffusers builds the class that the pipeline names, whatever the config says.
+    """
+    if class_of({**model.config, "_class_name": class_name}) != class_of(model.config):
+        values = {"model_index": class_name, "config": model.config.get("_class_name")}
+        hint = f"mend {PIPELINE} or the config.json, or download the pipeline again"
+        what = f"{PIPELINE} names another class than the component's config.json"
+        raise ModelError(what, where=model.where, values=values, hint=hint)
 
 
 class PipelineWeighing(TabularAnswer):
@@ -143,7 +163,8 @@ class PipelineWeighing(TabularAnswer):
 
     def _check(self, by: str) -> None:
         if by not in self.groupings:
-            hint = f"`weighbridge weigh {self.path}/COMPONENT --by {by}` weighs one component"
+            component = os.path.join(self.path, next(iter(self.weighings)))
+            hint = f"`weighbridge weigh {component} --by {by}` weighs one component"
             raise UsageError("a pipeline is weighed by component", values={"by": by}, hint=hint)
 
     def _table(self, lang: str) -> Table:
@@ -162,7 +183,8 @@ class PipelineWeighing(TabularAnswer):
         texts = _pipeline_words(lang)
         if self.unweighed:
             yield texts["without"].format(names=words(lang)["and"].join(self.unweighed))
-        yield texts["more"]
+        first = os.path.join(printable(self.path), next(iter(self.weighings), ""))
+        yield texts["more"].format(component=first)
 
     def _data_table(self, by: str) -> DataTable:
         rows = [
@@ -192,14 +214,18 @@ def verify_pipeline(
 
     Raises:
         ModelError: the folder has no ``model_index.json``, or a component has no blueprint.
-        CheckpointError: the checkpoint of a component is missing, or cannot be read.
+        CheckpointError: as for `weigh_pipeline`; or the checkpoint of a component is missing, or
+            cannot be read.
     """
     path, stored = os.fspath(model), os.fspath(checkpoint)
     verifications: dict[str, Compared | Fitting] = {}
     for name, (library, class_name) in _described(path).components.items():
         place, within = os.path.join(path, name), os.path.join(stored, name)
         named = class_name if library == "transformers" else None
-        verifications[name] = verify(place, within, named, dtype=dtype, strict=strict, watch=watch)
+        answer = verify(place, within, named, dtype=dtype, strict=strict, watch=watch)
+        if library == "diffusers" and isinstance(answer, Verification):
+            _check_class(answer.model, class_name)
+        verifications[name] = answer
     return PipelineVerification(path, stored, verifications)
 
 
@@ -245,9 +271,11 @@ class PipelineVerification(Answer):
 def _described(path: str) -> PipelineFolder:
     """Return what a folder says about its pipeline, checked to have components."""
     described = pipeline_components(path)
-    if described is None or not described.components:
-        hint = "give the folder of a pipeline, as diffusers saves it"
-        raise ModelError("the folder has no model_index.json", where=path, hint=hint)
+    hint = "give the folder of a pipeline, as diffusers saves it"
+    if described is None:
+        raise ModelError(f"the folder has no {PIPELINE}", where=path, hint=hint)
+    if not described.components:
+        raise ModelError(f"{PIPELINE} names no component that is a model", where=path, hint=hint)
     return described
 
 

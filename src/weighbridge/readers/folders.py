@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge.errors import CheckpointError, shorten
 from weighbridge.readers.rules import LONGEST_CONFIG_BYTES, Rule, is_too_deep, without_secrets
-from weighbridge.readers.stores import open_file, read_on
+from weighbridge.readers.stores import open_file, read_object, read_on
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -71,19 +71,53 @@ class PipelineFolder(NamedTuple):
     components: Mapping[str, tuple[str, str]]
 
 
+COMPONENT = Rule(
+    "component",
+    "a component of a pipeline has a plain name, and a list of its library and its class",
+    "mend model_index.json, or download it again",
+)
+ABSENT = Rule(
+    "component",
+    "model_index.json names a component that the folder lacks",
+    "download the pipeline again; in model_index.json, [null, null] stands for no component",
+)
+
+
 def pipeline_components(folder: str) -> PipelineFolder | None:
-    """Return what the ``model_index.json`` of a folder names; None if there is none."""
-    content = None
-    if os.path.isdir(folder) and not os.path.exists(os.path.join(folder, CONFIG)):
-        content = _read_json(os.path.join(folder, PIPELINE))
-    if not isinstance(content, dict):
+    """Return what the ``model_index.json`` of a folder names; None if there is none.
+
+    Raises:
+        CheckpointError: the file is no JSON object, breaks the rule ``component``, or names a
+            model whose folder is missing.
+    """
+    path = os.path.join(folder, PIPELINE)
+    if not os.path.isfile(path) or os.path.exists(os.path.join(folder, CONFIG)):
         return None
+    content = read_object(path)
     components = {}
     for name, value in content.items():
-        is_pair = isinstance(value, list) and len(value) == 2 and _is_model(value[1])
-        if is_pair and os.path.basename(name) == name:
-            components[name] = (str(value[0]), value[1])
+        if not _is_component(name, value, path):
+            continue
+        if not os.path.isdir(os.path.join(folder, name)):
+            raise ABSENT.broken(folder, component=name, **{"class": value[1]})
+        components[name] = (value[0], value[1])
     return PipelineFolder(str(content.get("_class_name", "")), components)
+
+
+def _is_component(name: str, value: object, path: str) -> bool:
+    """Whether an entry names a model, and not an option, a tokenizer or an absent component."""
+    if not isinstance(value, list) or not any(map(_is_text_or_null, value)):
+        return False
+    if value == [None, None]:
+        return False
+    is_named = len(value) == 2 and all(isinstance(item, str) for item in value)
+    if not is_named or name in ("", ".", "..") or "/" in name or os.sep in name:
+        raise COMPONENT.broken(path, component=name, found=value)
+    return _is_model(value[1])
+
+
+def _is_text_or_null(value: object) -> bool:
+    return value is None or isinstance(value, str)
 
 
 def _pipeline_names(content: Mapping[str, Any], folder: str) -> dict[str, str]:
@@ -209,10 +243,14 @@ def explained_folder(folder: str, names: Sequence[str]) -> Explanation | None:
     """Return the explanation of a folder with these files; None if its kind is unknown.
 
     A folder with a config.json is that of a model, whatever else is in it.
+
+    Raises:
+        CheckpointError: the file by which its kind is known is no JSON object.
     """
     if CONFIG in names:
         return None
-    return _explanation([kind for kind in KINDS if kind.file in names], folder)
+    kinds = [kind for kind in KINDS if kind.file in names]
+    return _explanation(kinds, folder, read_object)
 
 
 def check_family_possible(checkpoint: object) -> None:
@@ -228,17 +266,19 @@ def check_family_possible(checkpoint: object) -> None:
     likely_kinds = [kind for kind in KINDS if kind.is_foreign and kind.file in names]
     if CONFIG in names:
         likely_kinds = [kind for kind in likely_kinds if kind.file == CONFIG]
-    explanation = _explanation(likely_kinds, folder)
+    explanation = _explanation(likely_kinds, folder, _read_json)
     if explanation is not None:
         rule = FOREIGN._replace(what=explanation.what, hint=explanation.hint)
         raise rule.broken(folder)
 
 
-def _explanation(kinds: Sequence[FolderKind], folder: str) -> Explanation | None:
+def _explanation(
+    kinds: Sequence[FolderKind], folder: str, read: Callable[[str], Any]
+) -> Explanation | None:
     """Return the explanation of the first kind that fits the content of its file in a folder."""
     folder = folder.rstrip("/") or folder
     for kind in kinds:
-        content = _read_json(f"{folder}/{kind.file}")
+        content = read(f"{folder}/{kind.file}")
         if isinstance(content, dict) and _has_all(content, kind.fields):
             return kind.explanation(content, without_secrets(folder))
     return None
