@@ -44,7 +44,7 @@ def sparse_checkpoint(path: Path) -> Path:
 
 
 class Memory:
-    """The largest memory of the browser's processes together, and of its largest one."""
+    """The largest memory that a page's process had, with what it shares with other processes."""
 
     def __init__(self) -> None:
         self.largest_bytes = 0

@@ -3,6 +3,7 @@
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { chromium, firefox } from "playwright-core";
+import { misfits } from "../tests/misfits.mjs";
 
 const { browser: executablePath, proxy, steps, profile } = JSON.parse(readFileSync(0, "utf8"));
 const FLAGS = "--headless --no-sandbox --disable-gpu --disable-background-networking --disable-component-update --disable-sync --no-first-run".split(" ");
@@ -111,7 +112,7 @@ const actions = {
     }
     return { ...seen, frames: page.frames().length };
   },
-  width: async (width) => (await page.setViewportSize({ width, height: 900 }), page.evaluate("({ wide: document.documentElement.scrollWidth })")),
+  width: async (width) => (await page.setViewportSize({ width, height: 900 }), ({ wide: await page.evaluate("document.documentElement.scrollWidth"), misfits: await page.evaluate(`(${misfits})()`) })),
   scheme: async (colorScheme) => (await page.emulateMedia({ colorScheme }), {}),
   shot: async (path) => (await page.screenshot({ path, fullPage: true }), {}),
   until: async (code) => ({ value: await until(code) }),

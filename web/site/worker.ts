@@ -19,9 +19,11 @@ type Pyodide = {
 type Blobs = { name: string; data: Blob }[];
 type Message = { id: number; request: string; files: Blobs; text: { name: string; content: string } | null };
 
+// The size of the archive is written here when the site is built: a file that has its size at once is not copied as it grows.
 const START = `
 import lzma, os, sys
 with lzma.open("/weighbridge.zip.xz") as packed, open("/weighbridge.zip", "wb") as archive:
+    archive.truncate(UNPACKED_BYTES)
     while piece := packed.read(1 << 20):
         archive.write(piece)
 os.remove("/weighbridge.zip.xz")

@@ -9,7 +9,7 @@ import { bytesOf } from "./running.ts";
 import type { Moment, Run, Running } from "./running.ts";
 
 const KINDS = ["parameters", "gradients", "optimizer", "activations", "transient"];
-const WIDE = 340, HIGH = 150, LEFT = 8, FOOT = 20, HEAD = 18;  // px of the chart
+const WIDE = 310, HIGH = 140, LEFT = 8, FOOT = 20, HEAD = 18;  // px of the chart
 const SAMPLES = 32;
 const MOST_BATCH = 1024, MOST_SEQUENCE = 131_072, MOST_CONTEXT = 1_048_576;
 

@@ -9,7 +9,7 @@ import { escape, letter, Writer } from "./math.ts";
 import { runsOf, runsOfOperations, strata, without } from "./strata.ts";
 import type { Band, Cell, Run } from "./strata.ts";
 import { dialsOf, fits, ladder } from "./dials.ts";
-import { count, fitted, paint, share, short, storedBytes } from "./figures.ts";
+import { BOLD, count, fitted, paint, share, short, storedBytes, width, wrap } from "./figures.ts";
 import { amounts, drawCosts, stepsOf } from "./costs.ts";
 import { checkRuns, Running } from "./running.ts";
 import type { Run as RunSizes } from "./running.ts";
@@ -411,8 +411,9 @@ export class Explorer {
   }
 
   private side(run: Run, x: number, y: number, h: number, room: number): string {
-    const middle = y + h / 2, lines = [[this.label(run), 600], ...(h > 34 && run.kind && fitted(run.kind, room, 12) ? [[run.kind, 400]] : []), ...(h > 52 ? [[amounts[this.measure](run.each * run.many), 400]] : [])] as [string, number][];
-    const text = lines.map(([line, weight], at) => `<text class="side" x="${x}" y="${(middle + 4 + (at - (lines.length - 1) / 2) * 16).toFixed(1)}" font-size="12" font-weight="${weight}">${escape(line)}</text>`).join("");
+    const name = this.label(run), names = fitted(name, room, 12) ? [name] : wrap(name, room, 12, BOLD), many = names.length * 16, hasKind = h > many + 18 && run.kind && width(run.kind, 12, BOLD) <= room;
+    const lines = [...names.map((name) => [name, BOLD]), ...(hasKind ? [[run.kind, 400]] : []), ...(h > many + 36 ? [[amounts[this.measure](run.each * run.many), 400]] : [])] as [string, number][];
+    const middle = y + h / 2, text = lines.map(([line, weight], at) => `<text class="side" x="${x}" y="${(middle + 4 + (at - (lines.length - 1) / 2) * 16).toFixed(1)}" font-size="12" font-weight="${weight}">${escape(line)}</text>`).join("");
     return `<path class="bracket" d="M${x - 8} ${(y + 1.5).toFixed(1)}h4v${Math.max(0, h - 3).toFixed(1)}h-4"/>${text}`;
   }
 
@@ -471,10 +472,10 @@ export class Explorer {
     if (!component) return;
     const { data } = this, writer = new Writer(data.letters, count), tree = data.formulas[component];
     const tensors = this.state.entries.filter((entry) => data.components[entry.of.role] === component);
-    const lines = tensors.map((entry) => `<tr><th scope="row">${escape(entry.of.name)}</th><td><math><mrow>${entry.of.dims.map((dim) => writer.write(data.trees[dim], 8)).join("<mo>×</mo>")}</mrow></math></td><td class="n">${entry.shape.map(count).join(" × ")}${entry.all > 1 ? ` × ${count(entry.all)}` : ""}</td><td class="n">${entry.tied ? `→ ${escape(entry.of.tie![0])}` : count(entry.parameters)}</td></tr>`);
+    const lines = tensors.map((entry) => `<tr><th scope="row">${escape(entry.of.name).replace(/[._]/g, "$&<wbr>")}</th><td class="math"><math><mrow>${entry.of.dims.map((dim) => writer.write(data.trees[dim], 8)).join("<mo>×</mo>")}</mrow></math></td><td class="n">${entry.shape.map(count).join(" × ")}${entry.all > 1 ? ` × ${count(entry.all)}` : ""}</td><td class="n">${entry.tied ? `→ ${escape(entry.of.tie![0])}` : count(entry.parameters)}</td></tr>`);
     const numbers = tree === undefined || this.stale(component) ? "" : `<p class="sum">${writer.pieces(data.trees[tree])} <span>=</span> ${new Writer(data.letters, count, this.numbers()).pieces(data.trees[tree])} <span>=</span> <b>${count(this.state.by.get(component) ?? 0)}</b></p>`;
     const text = (data.why[this.lang][component] ?? []).map((pieces) => `<p class="prose">${pieces.map((piece) => this.piece(piece, writer)).join("")}</p>`).join("");
-    card.innerHTML = `<div class="bar"><h2>${this.html("why", { name: this.name(component) })}</h2><button data-do="why ${escape(component)}">${this.html("close")}</button></div>${Object.keys(this.changes).length ? "" : text}${numbers}<div class="wide" tabindex="0" role="region" aria-label="${this.html("tensors")}"><table><tbody>${lines.join("")}</tbody></table></div>`;
+    card.innerHTML = `<div class="bar"><h2>${this.html("why", { name: this.name(component) })}</h2><button data-do="why ${escape(component)}">${this.html("close")}</button></div>${Object.keys(this.changes).length ? "" : text}${numbers}<div class="wide" tabindex="0" role="region" aria-label="${this.html("tensors")}"><table class="tensors"><tbody>${lines.join("")}</tbody></table></div>`;
   }
 
   private piece(piece: Piece, writer: Writer): string {

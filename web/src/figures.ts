@@ -41,3 +41,18 @@ export function fitted(text: string, room: number, size: number): boolean {
   for (const letter of text) width += letter > "⺀" ? size : size * 0.56;
   return width <= room;
 }
+
+export const BOLD = 600;
+/** The width of a text in a wide font, so that it fits in others too. */
+export const width = (text: string, size = 12, weight = 400): number => [...text].reduce((sum, letter) => sum + (letter > "⺀" ? size : size * (weight === BOLD ? 0.7 : 0.62)), 0);
+
+/** Return a text in lines that fit, broken where a word or a part of a name ends; Chinese after any letter. */
+export function wrap(text: string, room: number, size: number, weight: number): string[] {
+  const found = [""];
+  for (const piece of text.split(/(?<=[\s_.])|(?<=[⺀-\uffff])/)) {
+    const longer = found.at(-1)! + piece;
+    if (!found.at(-1) || width(longer.trimEnd(), size, weight) <= room + 0.01) found[found.length - 1] = longer;
+    else found.push(piece);
+  }
+  return found.map((one) => one.trimEnd());
+}

@@ -1,7 +1,7 @@
 // The flow: the modules of the base class in the order in which they run, as a picture and as a list of steps.
 
 import type { Explorer } from "./explorer.ts";
-import { count, paint } from "./figures.ts";
+import { BOLD, count, paint, width, wrap } from "./figures.ts";
 import { addBelow, graphOf } from "./graph.ts";
 import type { Node } from "./graph.ts";
 import { layout } from "./layout.ts";
@@ -10,7 +10,7 @@ import { escape } from "./math.ts";
 import { isOpen, isTurns, Walker } from "./steps.ts";
 import type { Held, Item, Row, Turns } from "./steps.ts";
 
-const SMALL = 11.5, BOLD = 600, LOW = 26, LINE = 15, TITLE = 24, SIGN = 22, STRIP = 16, ROUND = 4, MARGIN = 6, INDENT = 12, WIDE = 900, LIST = 320, REST = 90;
+const SMALL = 11.5, LOW = 26, LINE = 15, TITLE = 24, SIGN = 22, STRIP = 16, ROUND = 4, MARGIN = 6, INDENT = 12, WIDE = 900, LIST = 320, REST = 90;
 
 /** What is kept of a page's flow between two draws. */
 interface View { changes: unknown; timer: number; drawn: string; folded: Set<string>; picked: string; at: string; isOpen: boolean | null }
@@ -345,22 +345,9 @@ export class Drawing implements Measure {
 const noteOfTask = (explorer: Explorer): string => (explorer.data.flow!.class === explorer.data.class ? "" : explorer.word("flow_base", { base: explorer.data.flow!.class, task: explorer.data.class }));
 
 const n = (x: number): string => String(Math.round(x * 10) / 10);
-/** The width of a text in a wide font, so that it fits in others too. */
-const width = (text: string, size = 12, weight = 400): number => [...text].reduce((sum, letter) => sum + (letter > "⺀" ? size : size * (weight === BOLD ? 0.7 : 0.62)), 0);
 const line = (text: string, x: number, y: number, room: number, size: number, weight = 400): string => `<text x="${n(x)}" y="${n(y)}" font-size="${size}" font-weight="${weight}" text-anchor="middle">${escape(cut(text, room, size, weight))}</text>`;
 
 interface Line { text: string; size: number; weight: number }
-
-/** Return a text in lines that fit, broken where a word or a part of a name ends; Chinese after any letter. */
-function wrap(text: string, room: number, size: number, weight: number): string[] {
-  const found = [""];
-  for (const piece of text.split(/(?<=[\s_.])|(?<=[⺀-\uffff])/)) {
-    const longer = found.at(-1)! + piece;
-    if (!found.at(-1) || width(longer.trimEnd(), size, weight) <= room + 0.01) found[found.length - 1] = longer;
-    else found.push(piece);
-  }
-  return found.map((one) => one.trimEnd());
-}
 
 /** Return a text that fits, with … where it was cut. */
 function cut(text: string, room: number, size: number, weight: number): string {

@@ -59,15 +59,16 @@ export class Writer {
   }
 
   /** Return a tree as formulas beside each other, cut at additions, so that a line may break between them. */
-  pieces(tree: Tree): string {
-    const whole = (inside: string) => `<math>${row(inside)}</math>`;
-    let all = addends(tree), head = "", tail = "";
-    if (Array.isArray(tree) && tree[0] === "*" && addends(tree[2] as Tree).length > 1) {
-      all = addends(tree[2] as Tree);
-      head = this.write(tree[1] as Tree, 7) + sign("(");
-      tail = sign(")");
-    }
-    return all.map(([operator, part], at) => whole((at ? sign(operator) : head) + this.write(part, 7) + (at === all.length - 1 ? tail : ""))).join("<wbr>");
+  pieces(tree: Tree): string { return this.cut(tree).map((inside) => `<math>${row(inside)}</math>`).join("<wbr>"); }
+
+  private cut(tree: Tree, before = "", after = ""): string[] {
+    const all = addends(tree), isProduct = Array.isArray(tree) && tree[0] === "*" && addends(tree[2] as Tree).length > 1;
+    if (isProduct) return this.cut((tree as Tree[])[2], before + this.write((tree as Tree[])[1], 7) + sign("("), sign(")") + after);
+    if (all.length === 1) return [before + this.write(tree, 7) + after];
+    return all.flatMap(([operator, part], at) => {
+      const head = at ? sign(operator) : before, tail = at === all.length - 1 ? after : "";
+      return Array.isArray(part) && part[0] === "*" ? this.cut(part, head, tail) : [head + this.write(part, 7) + tail];
+    });
   }
 
   math(tree: Tree): string { return `<math>${row(this.write(tree))}</math>`; }

@@ -2,6 +2,7 @@
 // Firefox is driven over WebDriver BiDi, which has neither colour schemes nor a way for axe past the page's policy: those are Chromium's part.
 import { readFileSync } from "node:fs";
 import { chromium, firefox } from "playwright-core";
+import { misfits } from "./misfits.mjs";
 
 const axe = readFileSync(new URL("../node_modules/axe-core/axe.min.js", import.meta.url), "utf8");
 const executablePath = process.argv[2], isFirefox = /firefox/.test(executablePath);
@@ -64,9 +65,14 @@ function plainProblems() {
 }
 
 async function without(file) {
+  if (isFirefox) return []; // over BiDi its script runs all the same
   const page = await browser.newPage({ viewport: { width: 375, height: 900 }, javaScriptEnabled: false });
   await page.goto(`file://${file}`);
   const found = await page.evaluate(plainProblems);
+  for (const width of [375, 768, 1440]) {
+    await page.setViewportSize({ width, height: 900 });
+    found.push(...(await page.evaluate(misfits)).map((one) => `${width}: ${one}`));
+  }
   await page.close();
   return found;
 }
@@ -159,8 +165,20 @@ const sized = async (page, width) => {
   await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
 };
 
+/** Return what is wrong with the page when the map shows one run of layers after the other. */
+function inLayers(problems) {
+  const { explorer } = window, found = new Set();
+  Object.assign(explorer, { zoomed: "", measure: "parameters", left: new Set() }).draw();
+  for (const zoomed of new Set([...document.querySelectorAll(".hit")].map((one) => one.dataset.k))) {
+    explorer.zoomed = zoomed;
+    explorer.draw();
+    for (const one of problems()) found.add(`${zoomed}: ${one}`);
+  }
+  return [...found];
+}
+
 /** Return what axe finds in both languages and both themes with all open, and the map by each measure. */
-async function accessible(page) {
+async function accessible(page, hold) {
   const found = [], session = await page.context().newCDPSession(page), press = (one) => page.locator(one).first().click();
   await session.send("Runtime.evaluate", { expression: axe });
   const look = async (view) => {
@@ -183,12 +201,17 @@ async function accessible(page) {
       await press("[data-do^='leave ']");
       await page.evaluate(() => document.querySelectorAll("details").forEach((one) => { one.open = true; }));
       await page.focus(".hit");
-      await page.keyboard.press("Enter");
+      if (scheme === "light") await page.keyboard.press("Enter");
       await look(`${lang} ${scheme}, all open`);
+      for (const width of [375, 768, 1440]) {
+        await sized(page, width);
+        for (const problem of await page.evaluate(misfits)) hold(`${lang} ${width}: ${problem}`, false);
+      }
     }
     await press("[data-do=lang]");
   }
   await page.emulateMedia({ colorScheme: "light" });
+  for (const problem of await page.evaluate(`(${inLayers})(${misfits})`)) hold(`in a layer: ${problem}`, false);
   return found;
 }
 
@@ -255,9 +278,9 @@ async function drive(file) {
   for (const width of [375, 768, 1440]) {
     await sized(page, width);
     hold(`sideways at ${width}`, await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth));
-    for (const problem of await page.evaluate(flowProblems)) hold(`flow at ${width}: ${problem}`, false);
+    for (const problem of [...(await page.evaluate(flowProblems)), ...(await page.evaluate(misfits))]) hold(`at ${width}: ${problem}`, false);
   }
-  found.axe = isFirefox ? [] : await accessible(page);
+  found.axe = isFirefox ? [] : await accessible(page, hold);
   hold("axe", !found.axe.length);
   await dress(page, hold);
   hold("an error", !errors.length);

@@ -21,9 +21,11 @@ if TYPE_CHECKING:
     from weighbridge.ledger.rows import Entry
 
 WIDTH, HEIGHT = 860, 620
-_READABLE = 18  # px: the least height of a box with its name
+_FONTS = {"": 13, "small": 30}
+"""Sizes of letters by the class of their group: usual, and for the small map of a telephone."""
+_WIDEST_LETTER = 0.62  # of the size, about; a Chinese letter is as wide as it is high
+_MARGINS = 14  # px: left and right of a name together
 _LEAST_GAP = 2  # px: between two layers that are drawn apart
-_LETTER = 7.2  # px: about the width of a letter of a name
 
 
 class TensorCell(NamedTuple):
@@ -128,10 +130,11 @@ def map_svg(ledger: Ledger, lang: str) -> str:
     runs = runs_of(ledger)
     drawn = list(boxes(runs))
     title = f"{ledger.class_name}: {count(ledger.parameters)}"
-    inside = "".join([*_areas(drawn), _cuts(runs, drawn), *_labels(runs, drawn, lang)])
+    labels = [text for kind in _FONTS for text in _labels(runs, drawn, lang, kind)]
+    inside = "".join([*_areas(drawn), _cuts(runs, drawn), *labels])
     return (
-        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(title)}">'
-        f"<title>{escape(title)}</title>{inside}</svg>"
+        f'<svg class="still" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
+        f'aria-label="{escape(title)}"><title>{escape(title)}</title>{inside}</svg>'
     )
 
 
@@ -169,27 +172,31 @@ def _cuts(runs: list[LayerRun], drawn: list[MapBox]) -> str:
     return "".join(f'<path class="{kind}" d="{"".join(paths)}"/>' for kind, paths in lines)
 
 
-def _labels(runs: list[LayerRun], drawn: list[MapBox], lang: str) -> Iterator[str]:
+def _labels(runs: list[LayerRun], drawn: list[MapBox], lang: str, kind: str) -> Iterator[str]:
     """Yield one group of texts for each component: its name, in each run where there is room."""
     texts: dict[str, list[str]] = {}
+    size = _FONTS[kind]
     for run in runs:
         groups: dict[str, list[MapBox]] = {}
         for box in drawn:
             if box.run is run:
                 groups.setdefault(_component(box), []).append(box)
         for component, group in groups.items():
-            texts.setdefault(component, []).append(_label(group, label(component, lang)))
+            texts.setdefault(component, []).append(_label(group, label(component, lang), size))
     for component, inside in texts.items():
-        font = 'font-size="13" font-weight="600"'
-        yield f'<g class="name" style="{paint(component)}" {font}>{"".join(inside)}</g>'
+        if any(inside):
+            font = f'font-size="{size}" font-weight="600"'
+            of = f"name {kind}".rstrip()
+            yield f'<g class="{of}" style="{paint(component)}" {font}>{"".join(inside)}</g>'
 
 
-def _label(group: list[MapBox], name: str) -> str:
+def _label(group: list[MapBox], name: str, size: int) -> str:
     """Return the name on the boxes of a component, or nothing if there is no room."""
     first, width = group[0], sum(box.width for box in group)
-    if first.height < _READABLE or width <= len(name) * _LETTER + 14:
+    letters = sum(1 if letter > "⺀" else _WIDEST_LETTER for letter in name)
+    if first.height < 1.4 * size or width <= letters * size + _MARGINS:
         return ""
-    return f'<text x="{first.x + 9:.0f}" y="{first.y + 16:.0f}">{escape(name)}</text>'
+    return f'<text x="{first.x + 9:.0f}" y="{first.y + 3 + size:.0f}">{escape(name)}</text>'
 
 
 _HUES = {

@@ -60,6 +60,8 @@ _HEADERS = f"""{_STRICT}/explore.html
   X-Content-Type-Options: nosniff
   Referrer-Policy: no-referrer
 """
+_WINDOW = {"id": lzma.FILTER_LZMA2, "preset": 9, "dict_size": 4 << 20}
+"""Unpacking takes as much memory as the window, which is 64 MiB in the preset."""
 _OUR_FILES = ("page.js", "worker.js", "frame.js", "icon.svg")
 _LICENSES = f"""weighbridge {__version__}: Apache License 2.0.
 pylatexenc: MIT License, Copyright (c) 2021 Philippe Faist.
@@ -138,15 +140,13 @@ def _own_files(pyodide: str) -> Iterator[tuple[str, bytes]]:
     yield "explore.html", frame.format(frame_policy=FRAME_POLICY).encode()
     yield "explore.js", data.read_text("pages/explore.js").encode()
     yield "explore.css", page_style().encode()
+    package = package_zip(NOT_IN_BROWSERS, deflated=False)
     for name in _OUR_FILES:
-        yield name, data.read_text(f"pages/site/{name}").encode()
-    yield "weighbridge.zip.xz", _packed_package()
+        text = data.read_text(f"pages/site/{name}")
+        yield name, text.replace("UNPACKED_BYTES", str(len(package))).encode()
+    yield "weighbridge.zip.xz", lzma.compress(package, filters=[_WINDOW])
     yield "licenses.txt", _LICENSES.format(pyodide=pyodide).encode()
     yield "_headers", _HEADERS.encode()
-
-
-def _packed_package() -> bytes:
-    return lzma.compress(package_zip(NOT_IN_BROWSERS, deflated=False), preset=9)
 
 
 def _without_colours(style: str) -> str:
