@@ -15,6 +15,9 @@ be overlooked here too. All families with a blueprint are attacked by default, t
 and twice as often. The same seed and number of configs make the same run, with one job.
 ``--blueprints FOLDER`` attacks the files ``FAMILY.toml`` there instead of those shipped.
 
+``--costs`` attacks what `weighbridge cost` says of runs instead: FLOPs, saved bytes and the cache,
+against what torch counts while the class runs on the meta device.
+
 A config that transformers refuses does not count, whatever weighbridge says of it; the table has
 both numbers. Refusals are counted as a share of what transformers accepts.
 """
@@ -31,9 +34,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attacking import starts, workers
+from attacking.costs import CostScale
 from attacking.report import Tally
 from attacking.turns import Turn
 from attacking.verdicts import Scale
+
+from weighbridge.blueprint import operations
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,10 +52,12 @@ def main(arguments: list[str] | None = None) -> int:
     """Attack the requested families, print what was found, and return the exit status."""
     known = starts.families()
     options = _options(arguments, known)
+    if options.costs:
+        known = [name for name in known if name in operations.available()]
     most_used = known[: starts.MOST_USED]
     schedule = scheduled(options.families or known, most_used, options.seed)
     tally = Tally(set(most_used))
-    scale = Scale(options.blueprints)
+    scale = CostScale() if options.costs else Scale(options.blueprints)
     cases = workers.cases(schedule, options.seed, scale, jobs=options.jobs, seconds=options.seconds)
     with contextlib.suppress(KeyboardInterrupt):  # what was found until then is reported
         for case in cases:
@@ -76,6 +84,7 @@ def _options(arguments: list[str] | None, known: list[str]) -> argparse.Namespac
     parser.add_argument("--seed", default="0", help="any text (default: 0)")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes (default: 1)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all counts and cases")
+    parser.add_argument("--costs", action="store_true", help="attack what runs cost")
     parser.add_argument("--blueprints", metavar="FOLDER", help="attack these blueprints instead")
     options = parser.parse_args(arguments)
     if strangers := sorted({*options.families}.difference(known)):

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weighbridge import data
-from weighbridge.blueprint import schema
+from weighbridge.blueprint import operations, schema
 from weighbridge.costs.prediction import prediction_fields
 from weighbridge.errors import WeighbridgeError
 from weighbridge.ledger.ledger import bind
@@ -97,7 +97,15 @@ def compact(config: Config, blueprint: Blueprint) -> dict[str, Any]:
     dtype = config.get("dtype", config.get("torch_dtype"))
     if dtype is not None:
         used["dtype"] = dtype
-    return {**used, **_beside(config, used)}
+    return {**used, **_of_runs(config, blueprint), **_beside(config, used)}
+
+
+def _of_runs(config: Config, blueprint: Blueprint) -> dict[str, Any]:
+    """Return the fields that change no shape, and that a run needs: recordings hold them."""
+    if blueprint.family not in operations.available():
+        return {}
+    unstated = operations.load_operations(blueprint.family).unstated
+    return {name: config[name] for name in unstated if name in config}
 
 
 def _beside(config: Config, used: Config) -> dict[str, Any]:

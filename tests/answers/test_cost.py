@@ -436,8 +436,14 @@ def test_a_share_of_a_head_is_one_of_those_recorded() -> None:
 
 UNSET = {"deepseek_v2": {"num_experts_per_tok": 6}}
 """Fields without which the reference cannot run a family, and that it leaves null."""
-RELEASED = data.read_toml("facts/running.toml")["released"]
+RELEASED = {
+    **data.read_toml("facts/running.toml")["released"],
+    "qwen3_moe": {"norm_topk_prob": True},
+}
 """Fields with which a family was recorded, and that its default config does not have."""
+
+ODD = {"glm4_moe": {"head_dim": 128}}
+"""Families whose default config turns an odd part of a head, and what released configs have."""
 
 
 @pytest.mark.parametrize("family", [name for name in available() if "." not in name])
@@ -451,16 +457,51 @@ def test_every_family_has_a_cost_by_default(family: str) -> None:
         needed = RELEASED[family]
         with pytest.raises(ModelError, match=f"of {family} were recorded only with"):
             wb.cost(family, sequence=64)
+    if family in ODD:
+        with pytest.raises(ModelError, match="an even part of a head that rotary embeddings turn"):
+            _ = wb.cost(family, sequence=64, train=True).figures
+        needed = ODD[family]
     figures = wb.cost(family, fields=needed, sequence=64, train=True).figures
     assert figures["forward_matmul_flops"]
     assert figures["saved_for_backward_bytes"]
 
 
-def test_a_config_without_a_recorded_module_is_refused() -> None:
-    with pytest.raises(
-        ModelError, match=r"recorded only with encoder\.block\..*\.DenseReluDense\.wi"
-    ):
-        wb.cost("t5", fields={"is_gated_act": True})
+@pytest.mark.parametrize(
+    ("family", "stated", "expected"),
+    [
+        ("t5", {"is_gated_act": True}, "is_gated_act = false"),
+        ("mamba", {"intermediate_size": 1}, "intermediate_size = 1536"),
+        ("cohere", {"head_dim": 96}, "head_dim = 128"),
+    ],
+)
+def test_what_the_config_class_computes_may_be_stated_as_it_is_alone(
+    family: str, stated: dict[str, Any], expected: str
+) -> None:
+    with pytest.raises(ModelError, match=rf"of {family} were recorded only with {expected} \("):
+        wb.cost(family, fields=stated)
+    name, _, value = expected.partition(" = ")
+    same = {name: False if value == "false" else int(value)}
+    assert wb.cost(family, fields=same).figures == wb.cost(family).figures
+
+
+def test_flags_that_no_run_drew_are_refused() -> None:
+    for family, fields in {
+        "falcon": {"multi_query": False},
+        "beit": {"drop_path_rate": 0.0},
+        "dinov2": {"drop_path_rate": 0.1},
+        "bart": {"decoder_layerdrop": 0.1},
+        "mt5": {"dense_act_fn": "gelu"},
+    }.items():
+        name = next(iter(fields))
+        with pytest.raises(ModelError, match=f"of {family} were recorded only with {name}"):
+            wb.cost(family, fields=fields)
+
+
+def test_falcon_with_many_key_heads_keeps_all_of_them() -> None:
+    # The class copies each key head for its queries before it stores it: 2 x 64 heads of 64.
+    wide = wb.cost("tiiuae/falcon-40b", sequence=192, dtype="bf16")
+    heads, width, layers = 128, 64, 60
+    assert wide.cache_bytes == 2 * layers * heads * width * 192 * 2
 
 
 def test_embeddings_as_wide_as_the_model_are_not_projected() -> None:

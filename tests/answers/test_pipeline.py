@@ -109,7 +109,7 @@ BROKEN = {
     '{"transformer": ["diffusers"]}': "a list of its library and its class",
     '{"../transformer": ["diffusers", "FluxTransformer2DModel"]}': "has a plain name",
     '{"prior": ["diffusers", "FluxTransformer2DModel"]}': "names a component that the folder lacks",
-    '{"scale": 0.5, "ids": [1, 2], "vae": [null, null]}': "names no component that is a model",
+    '{"scale": 0.5, "ids": [1, 2], "vae": [null, null]}': "names no component that has parameters",
     '{"transformer": ["diffusers", "NoModel2D"]}': "names another class than the component's",
     '{"transformer": ["elsewhere", "Model"]}': "is in no library",
     '{"text_encoder": ["transformers", "NoModel"]}': "has no class 'NoModel'",
@@ -133,7 +133,7 @@ def test_a_broken_index_is_told_in_one_message(
 
 def test_the_advice_names_the_folder(pipeline: str) -> None:
     said = " ".join(weigh_pipeline(pipeline).text().split())
-    assert f"`weighbridge weigh {pipeline}/text_encoder` gives" in said
+    assert f"`weighbridge weigh {pipeline}/text_encoder --class CLIPTextModel` gives" in said
 
 
 def test_a_pipeline_that_diffusers_saved_is_counted_as_diffusers_counts_it() -> None:

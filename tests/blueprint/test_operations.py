@@ -85,9 +85,17 @@ def test_fields_at_other_values_than_were_recorded_are_named() -> None:
 
 def test_a_held_list_is_compared_with_tuples_and_a_field_may_be_left_out() -> None:
     deberta = operations.load_operations("deberta-v2")
-    assert deberta.unheld({"pos_att_type": ("p2c", "c2p"), "conv_kernel_size": None}) == {}
+    stated = {"relative_attention": True, "share_att_key": True, "norm_rel_ebd": "layer_norm"}
+    given = {**stated, "pos_att_type": ("p2c", "c2p"), "conv_kernel_size": None}
+    assert deberta.unheld(given) == {}
     other = {"pos_att_type": ("c2p",), "conv_kernel_size": 3}
-    assert deberta.unheld(other) == other
+    assert deberta.unheld({**given, **other}) == other
+
+
+def test_a_held_field_that_is_left_out_has_the_value_that_the_class_gives_it() -> None:
+    qwen = operations.load_operations("qwen3_moe")
+    assert qwen.unheld({}) == {"norm_topk_prob": False}
+    assert qwen.unheld({"norm_topk_prob": True}) == {}
 
 
 def test_a_value_that_is_not_a_size_is_refused() -> None:

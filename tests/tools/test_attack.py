@@ -10,9 +10,11 @@ from pathlib import Path
 import attack
 import pytest
 from attacking import forms, mutations, report, shrinking, sources, starts, trees, verdicts
+from attacking.costs import CostScale
 from attacking.turns import CHANGED, LABELS, TIES, Case, Turn, played
 from attacking.verdicts import EXACT, REFUSED, WRONG, Scale, Verdict
 
+from weighbridge.blueprint.operations import Operations
 from weighbridge.data import read_text
 from weighbridge.errors import ConfigError
 
@@ -217,7 +219,7 @@ def test_what_is_wrong_shrinks_to_the_fields_that_matter():
 
     smallest = shrinking.shrunk(config, is_wrong)
     assert smallest == {"model_type": "x", "f7": 7, "text_config": {"size": 4}}
-    assert shrinking.command(smallest, "X").startswith("weighbridge weigh - --class X <<< '{")
+    assert Scale().command(smallest, "X").startswith("weighbridge weigh - --class X <<< '{")
 
 
 def test_names_of_labels_shrink_to_their_number():
@@ -244,3 +246,58 @@ def test_the_table_counts_each_class_in_the_row_of_its_group():
     assert rows[4].startswith("| tie combinations | 1 | 1 |")
     assert tally.reasons() == "    1  bert: no"
     assert tally.to_dict()["findings"] == ["weigh …"]
+
+
+# What runs cost
+
+
+SMALL = {
+    "falcon": {
+        "num_hidden_layers": 2,
+        "hidden_size": 32,
+        "num_attention_heads": 4,
+        "vocab_size": 50,
+        "new_decoder_architecture": True,
+        "num_kv_heads": 2,
+    },
+    "gpt_bigcode": {
+        "n_layer": 2,
+        "n_embd": 16,
+        "n_head": 2,
+        "vocab_size": 50,
+        "multi_query": False,
+    },
+    "gpt2": {"n_layer": 2, "n_embd": 16, "n_head": 2, "vocab_size": 50},
+    "mixtral": {
+        "num_hidden_layers": 2,
+        "hidden_size": 32,
+        "intermediate_size": 16,
+        "vocab_size": 50,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "num_local_experts": 3,
+    },
+    "t5": {"num_layers": 2, "d_model": 16, "d_kv": 4, "d_ff": 24, "num_heads": 2, "vocab_size": 50},
+    "vit": {"num_hidden_layers": 2, "hidden_size": 16, "intermediate_size": 24},
+}
+
+
+@pytest.mark.parametrize("family", SMALL)
+def test_costs_are_what_torch_counts(family):
+    scale = CostScale()
+    (class_name,) = scale.classes(family)
+    verdict = scale.judged({"model_type": family, **SMALL[family]}, class_name)
+    assert verdict.outcome == EXACT, verdict
+
+
+def test_a_value_that_no_recording_had_is_refused_and_would_be_wrong(monkeypatch):
+    scale, config = CostScale(), {"model_type": "gpt2", **SMALL["gpt2"]}
+    other = {**config, "activation_function": "relu"}
+    refused = scale.judged(other, "GPT2LMHeadModel")
+    assert refused.outcome == REFUSED
+    assert "activation_function" in refused.reason
+    monkeypatch.setattr(Operations, "unheld", lambda *_: {})
+    wrong = scale.judged(other, "GPT2LMHeadModel")
+    assert wrong.outcome == WRONG
+    assert wrong.reason.startswith("saved_bytes of RunSizes(batch=1")
+    assert scale.command(other, "GPT2LMHeadModel").startswith("weighbridge cost - --class GPT2")

@@ -76,7 +76,7 @@ def built_config(config: Config) -> Any:
     Raises:
         RefusedByReferenceError: transformers refuses it.
     """
-    with quiet(), _as_refusals():
+    with quiet(), as_refusals():
         return config_class(config["model_type"]).from_dict(copied(config))
 
 
@@ -86,7 +86,7 @@ def written(config: Config, *, in_full: bool) -> Config:
     Raises:
         RefusedByReferenceError: transformers refuses it.
     """
-    with quiet(), _as_refusals():
+    with quiet(), as_refusals():
         text = config_class(config["model_type"]).from_dict(copied(config))
         saved: Config = json.loads(text.to_json_string(use_diff=not in_full))
     return saved
@@ -102,8 +102,8 @@ def count(config: Config, class_name: str) -> Count:
         RefusedByReferenceError: transformers refuses the config.
     """
     object_of_config = built_config(config)
-    with quiet(), _as_refusals(), _without_values(), torch.device("meta"):
-        model_class = _class(class_name, config["model_type"])
+    with quiet(), as_refusals(), without_values(), torch.device("meta"):
+        model_class = class_called(class_name, config["model_type"])
         text_class = type(object_of_config).sub_configs.get("text_config")
         if text_class is not None and model_class.config_class is text_class:
             object_of_config = object_of_config.get_text_config()
@@ -114,7 +114,7 @@ def count(config: Config, class_name: str) -> Count:
 
 
 @contextlib.contextmanager
-def _without_values() -> Iterator[None]:
+def without_values() -> Iterator[None]:
     """Leave parameters without values: a third of the time goes into filling nothing.
 
     The context of transformers for this also leaves out ties, which decide the count.
@@ -131,7 +131,7 @@ def _without_values() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _as_refusals() -> Iterator[None]:
+def as_refusals() -> Iterator[None]:
     """Turn whatever transformers raises into a refusal: its code raises errors of any class."""
     try:
         yield
@@ -143,7 +143,8 @@ def _as_refusals() -> Iterator[None]:
 
 
 @cache
-def _class(class_name: str, model_type: str) -> Any:
+def class_called(class_name: str, model_type: str) -> Any:
+    """Return the class of a model type with this name."""
     found = getattr(transformers, class_name, None)
     if found is None:
         named = modeling_auto.MODEL_MAPPING_NAMES[model_type]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import shlex
 from typing import TYPE_CHECKING, Any
 
 from attacking import verdicts
@@ -96,12 +94,6 @@ def _simpler(value: Any) -> list[Any]:
     return []
 
 
-def command(config: Config, class_name: str) -> str:
-    """Return a command line that anyone can type."""
-    text = json.dumps({"model_type": config["model_type"], **config}, ensure_ascii=False)
-    return f"weighbridge weigh - --class {class_name} <<< {shlex.quote(text)}"
-
-
 def differs(class_name: str, scale: verdicts.Scale) -> IsWrong:
     """Return whether a config is counted wrongly for a class."""
-    return lambda config: verdicts.verdict(config, class_name, scale).outcome == verdicts.WRONG
+    return lambda config: scale.judged(config, class_name).outcome == verdicts.WRONG

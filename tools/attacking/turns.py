@@ -55,7 +55,7 @@ def played(turn: Turn, seed: str, scale: Scale) -> Iterator[Case]:
         tried = classes
         if kind == LABELS:
             tried = tuple(verdicts.task_classes(classes))
-        judged = [verdicts.verdict(config, class_name, scale) for class_name in tried]
+        judged = [scale.judged(config, class_name) for class_name in tried]
         wrong = [verdict for verdict in judged if verdict.outcome == verdicts.WRONG]
         finding = ""
         if wrong and shrunk < MOST_SHRUNK_PER_TURN:
@@ -86,10 +86,10 @@ def _configs(
 
 def _finding(config: Config, wrong: Verdict, scale: Scale) -> str:
     smallest = shrinking.shrunk(config, shrinking.differs(wrong.class_name, scale))
-    again = verdicts.verdict(smallest, wrong.class_name, scale)
+    again = scale.judged(smallest, wrong.class_name)
     counts = f"{_number(again.reference)} → {_number(again.ours)}"
     reason = f"  ({again.reason})" if again.reason else ""
-    return f"{shrinking.command(smallest, wrong.class_name)}  # {counts}{reason}"
+    return f"{scale.command(smallest, wrong.class_name)}  # {counts}{reason}"
 
 
 def _number(count: int | None) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import shlex
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from time_limit import time_limit
@@ -57,6 +59,15 @@ class Scale:
             return wb.weigh(copied(config), class_name)
         blueprint = self._blueprint(config["model_type"])
         return wb.weigh(copied(config), class_name, blueprint=lambda *_: blueprint)
+
+    def judged(self, config: Config, class_name: str) -> Verdict:
+        """Compare the counts of a class."""
+        return verdict(config, class_name, self)
+
+    def command(self, config: Config, class_name: str) -> str:
+        """Return a command line that anyone can type."""
+        text = json.dumps({"model_type": config["model_type"], **config}, ensure_ascii=False)
+        return f"weighbridge weigh - --class {class_name} <<< {shlex.quote(text)}"
 
     def _blueprint(self, family: str) -> Any:
         if family not in self._blueprints:

@@ -14,9 +14,9 @@ from weighbridge.answers.data_table import INTEGER, Column, DataTable
 from weighbridge.blueprint.roles import component_of, role_of
 from weighbridge.errors import UsageError, printable, shorten
 from weighbridge.readers.adapter import adapter_in
-from weighbridge.readers.folders import pipeline_components
 from weighbridge.readers.packing import unexplained
 from weighbridge.readers.paths import are_slices, left_out_of, paths_in_brief
+from weighbridge.readers.sentence import models_in, transformer_alone
 from weighbridge.readers.severity import INNOCUOUS
 from weighbridge.readers.wrappers import named_wrappers
 from weighbridge.render.document import Aside, Document, Notes, Title, Together
@@ -72,7 +72,8 @@ def inspect_all(
     """List the tensors of a checkpoint or, if a path means several, each with its total.
 
     Args:
-        path: as for `inspect`, or the folder of a pipeline of diffusers, which is several models.
+        path: as for `inspect`, or the folder of a pipeline of diffusers or of a model of
+            sentence-transformers, which are several models.
         watch: as for `inspect`.
 
     Raises:
@@ -108,8 +109,10 @@ def _pipeline(path: object) -> list[str]:
     if not isinstance(path, str | os.PathLike):
         return []
     folder = os.fspath(path)
-    described = pipeline_components(folder)
-    return [os.path.join(folder, name) for name in described.components] if described else []
+    described = models_in(folder)
+    if described is None or transformer_alone(described):
+        return []
+    return [os.path.join(folder, one.path) for one in described.components.values()]
 
 
 class Weight(NamedTuple):

@@ -1,7 +1,8 @@
-"""A pipeline of diffusers: several models in a folder, weighed or verified one by one.
+"""Several models in a folder, weighed or verified one by one.
 
-Its ``model_index.json`` names the library and the class of each component. Those of diffusers have
-blueprints by class, those of transformers by family.
+The ``model_index.json`` of a pipeline of diffusers names the library and the class of each
+component, the ``modules.json`` of sentence-transformers those of each module. Models of
+transformers have blueprints by family, the others by class.
 """
 
 from __future__ import annotations
@@ -14,9 +15,12 @@ from weighbridge.answers.answer import Answer, TabularAnswer
 from weighbridge.answers.data_table import INTEGER, Column, DataTable
 from weighbridge.answers.verify import Compared, Verification, verify
 from weighbridge.answers.weigh import weigh
+from weighbridge.blueprint import schema
 from weighbridge.errors import ModelError, UsageError, WeighbridgeError, printable, shorten
+from weighbridge.models.find import find
 from weighbridge.models.libraries import class_of
-from weighbridge.readers.folders import PIPELINE, pipeline_components
+from weighbridge.readers import sentence
+from weighbridge.readers.folders import PIPELINE
 from weighbridge.render.document import Document, Notes, Title, Together
 from weighbridge.render.table import Table
 from weighbridge.render.words import words
@@ -29,26 +33,27 @@ if TYPE_CHECKING:
     from weighbridge.answers.weigh import Weighing
     from weighbridge.models.find import Model
     from weighbridge.readers import Watch
-    from weighbridge.readers.folders import PipelineFolder
+    from weighbridge.readers.folders import Component, FolderOfModels
     from weighbridge.render.document import Block
 
 
 def weigh_pipeline(
     folder: str | os.PathLike[str], *, dtype: str | None = None, strict: bool = False
 ) -> PipelineWeighing:
-    """Weigh all models of a pipeline's folder: those that its ``model_index.json`` names.
+    """Weigh all models of a folder: those that its ``model_index.json`` or ``modules.json`` names.
 
-    Schedulers, tokenizers and processors have no parameters and are left out. A component that
-    cannot be weighed is listed with the reason, and the total is without it.
+    Schedulers, tokenizers, processors and pooling have no parameters and are left out. A component
+    that cannot be weighed is listed with the reason, and the total is without it.
 
     Args:
-        folder: a local folder with a ``model_index.json``, as diffusers saves it.
+        folder: a local folder with a ``model_index.json``, as diffusers saves it, or with a
+            ``modules.json``, as sentence-transformers saves it.
         dtype: as for `weigh`, for each component.
         strict: as for `weigh`; it also refuses a pipeline with a component that is not weighed.
 
     Raises:
-        ModelError: the folder has no ``model_index.json``, or it names no component.
-        CheckpointError: the ``model_index.json`` is broken, or names a component without a folder.
+        ModelError: the folder has no such file, or it names no component.
+        CheckpointError: that file is broken, or names a component without a folder.
         WeighbridgeError: no component can be weighed, or it is strict, and one cannot be.
     """
     path = os.fspath(folder)
@@ -56,9 +61,9 @@ def weigh_pipeline(
     weighings: dict[str, Weighing] = {}
     errors: dict[str, WeighbridgeError] = {}
     asked: dict[str, Any] = {"dtype": dtype, "strict": strict}
-    for name, (library, class_name) in described.components.items():
+    for name, component in described.components.items():
         try:
-            weighings[name] = _weighed(os.path.join(path, name), library, class_name, asked)
+            weighings[name] = _weighed(os.path.join(path, component.path), component, asked)
         except WeighbridgeError as error:
             if strict:
                 raise
@@ -66,20 +71,52 @@ def weigh_pipeline(
     if not weighings:
         raise next(iter(errors.values()))
     reasons = {name: str(error) for name, error in errors.items()}
-    return PipelineWeighing(path, described.class_name, weighings, reasons)
+    return PipelineWeighing(path, described, weighings, reasons)
 
 
-def _weighed(place: str, library: str, class_name: str, asked: Mapping[str, Any]) -> Weighing:
-    """Weigh a component: one of transformers as the class that the pipeline names."""
-    if library == "transformers":
-        return weigh(place, class_name, **asked)
-    if library != "diffusers":
-        what = f"{shorten(class_name, str)} is in no library that weighbridge has blueprints for"
-        hint = f"`weighbridge inspect {place}` counts its checkpoint"
-        raise ModelError(what, where=place, hint=hint)
-    weighing = weigh(place, **asked)
-    _check_class(weighing.model, class_name)
+def _weighed(place: str, component: Component, asked: Mapping[str, Any]) -> Weighing:
+    """Weigh a component as the class that its library builds."""
+    class_name, given = _class_and_blueprint(place, component)
+    weighing = weigh(place, class_name, **given, **asked)
+    if component.library == "diffusers":
+        _check_class(weighing.model, component.class_name)
     return weighing
+
+
+def _class_and_blueprint(place: str, component: Component) -> tuple[str | None, dict[str, Any]]:
+    """Return the class to weigh a component as, and the blueprint if its config names none."""
+    library, class_name = component.library, component.class_name
+    if library == "transformers":
+        return class_name, {}
+    if library == "diffusers":
+        return None, {}
+    if library == sentence.LIBRARY and class_name in sentence.TRANSFORMERS:
+        return encoder_class(place, component), {}
+    if library == sentence.LIBRARY and class_name in schema.library_names(library):
+        return None, {"blueprint": lambda *_: schema.load_of(library, class_name)}
+    what = f"{shorten(class_name, str)} is in no library that weighbridge has blueprints for"
+    hint = f"`weighbridge inspect {place}` counts its checkpoint"
+    raise ModelError(what, where=place, hint=hint)
+
+
+def encoder_class(place: str, component: Component) -> str:
+    """Return the class that sentence-transformers builds for its Transformer in a folder.
+
+    Raises:
+        ModelError: it is not known, or there is no blueprint of the family.
+        ConfigError: its config cannot be read.
+    """
+    model = find(place)
+    task = sentence.task_of(place, component)
+    family = model.blueprint.family
+    names = (model.named_class, model.blueprint.base_class)
+    built = sentence.class_built(family, task, *names)
+    if built is None:
+        what = "weighbridge does not know the class that sentence-transformers builds here"
+        values = {"model_type": family, "task": task, "class": model.named_class}
+        hint = f"`weighbridge weigh {model.where} --class CLASS` weighs a class of your choice"
+        raise ModelError(what, where=place, values=values, hint=hint)
+    return built
 
 
 def _check_class(model: Model, class_name: str) -> None:
@@ -104,9 +141,18 @@ class PipelineWeighing(TabularAnswer):
     groupings = ("component",)
 
     def __init__(
-        self, path: str, class_name: str, weighings: dict[str, Weighing], reasons: dict[str, str]
+        self,
+        path: str,
+        described: FolderOfModels,
+        weighings: dict[str, Weighing],
+        reasons: dict[str, str],
     ) -> None:
-        self.path, self.class_name = path, class_name
+        self.path, self.class_name = path, described.class_name
+        self.places = {
+            name: os.path.join(path, component.path) if component.path else path
+            for name, component in described.components.items()
+        }
+        """The folder of each component."""
         self.weighings, self.unweighed = weighings, reasons
         self.parameters: int = sum(weighing.parameters for weighing in weighings.values())
 
@@ -163,8 +209,7 @@ class PipelineWeighing(TabularAnswer):
 
     def _check(self, by: str) -> None:
         if by not in self.groupings:
-            component = os.path.join(self.path, next(iter(self.weighings)))
-            hint = f"`weighbridge weigh {component} --by {by}` weighs one component"
+            hint = f"`weighbridge weigh {self._first} --by {by}` weighs one component"
             raise UsageError("a pipeline is weighed by component", values={"by": by}, hint=hint)
 
     def _table(self, lang: str) -> Table:
@@ -183,8 +228,13 @@ class PipelineWeighing(TabularAnswer):
         texts = _pipeline_words(lang)
         if self.unweighed:
             yield texts["without"].format(names=words(lang)["and"].join(self.unweighed))
-        first = os.path.join(printable(self.path), next(iter(self.weighings), ""))
-        yield texts["more"].format(component=first)
+        yield texts["more"].format(component=self._first)
+
+    @property
+    def _first(self) -> str:
+        """The first component, in the words that weigh it alone."""
+        name, weighing = next(iter(self.weighings.items()))
+        return f"{printable(self.places[name])} --class {weighing.class_name}"
 
     def _data_table(self, by: str) -> DataTable:
         rows = [
@@ -203,28 +253,29 @@ def verify_pipeline(
     strict: bool = False,
     watch: Watch | None = None,
 ) -> PipelineVerification:
-    """Verify the checkpoint of each component of a pipeline's folder against its config.
+    """Verify the checkpoint of each component of a folder of models against its config.
 
     Args:
-        model: a local folder with a ``model_index.json`` and a config for each component.
+        model: a local folder as for `weigh_pipeline`, with a config for each component.
         checkpoint: the folder with the checkpoints of the components, which may be the same.
         dtype: as for `verify`, for each component.
         strict: as for `verify`.
         watch: as for `verify`.
 
     Raises:
-        ModelError: the folder has no ``model_index.json``, or a component has no blueprint.
+        ModelError: the folder is no folder of several models, or a component has no blueprint.
         CheckpointError: as for `weigh_pipeline`; or the checkpoint of a component is missing, or
             cannot be read.
     """
     path, stored = os.fspath(model), os.fspath(checkpoint)
     verifications: dict[str, Compared | Fitting] = {}
-    for name, (library, class_name) in _described(path).components.items():
-        place, within = os.path.join(path, name), os.path.join(stored, name)
-        named = class_name if library == "transformers" else None
-        answer = verify(place, within, named, dtype=dtype, strict=strict, watch=watch)
-        if library == "diffusers" and isinstance(answer, Verification):
-            _check_class(answer.model, class_name)
+    asked: dict[str, Any] = {"dtype": dtype, "strict": strict, "watch": watch}
+    for name, component in _described(path).components.items():
+        place, within = (os.path.join(whole, component.path) for whole in (path, stored))
+        named, given = _class_and_blueprint(place, component)
+        answer = verify(place, within, named, **given, **asked)
+        if component.library == "diffusers" and isinstance(answer, Verification):
+            _check_class(answer.model, component.class_name)
         verifications[name] = answer
     return PipelineVerification(path, stored, verifications)
 
@@ -268,14 +319,15 @@ class PipelineVerification(Answer):
         return Document(tuple(blocks), lang)
 
 
-def _described(path: str) -> PipelineFolder:
-    """Return what a folder says about its pipeline, checked to have components."""
-    described = pipeline_components(path)
+def _described(path: str) -> FolderOfModels:
+    """Return what a folder says about its models, checked to have some."""
+    described = sentence.models_in(path)
     hint = "give the folder of a pipeline, as diffusers saves it"
     if described is None:
         raise ModelError(f"the folder has no {PIPELINE}", where=path, hint=hint)
     if not described.components:
-        raise ModelError(f"{PIPELINE} names no component that is a model", where=path, hint=hint)
+        what = f"{PIPELINE} or modules.json names no component that has parameters"
+        raise ModelError(what, where=path, hint=hint)
     return described
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from weighbridge import data
-from weighbridge.algebra.expr import names_in
+from weighbridge.algebra.expr import evaluate, names_in
 from weighbridge.answers.weigh import Weighing, weighed
 from weighbridge.blueprint import operations
 from weighbridge.blueprint.operations import ROTATED
@@ -130,6 +130,7 @@ def recorded(
         chosen = known.base_class
     weighing = weighed(found, chosen, dtype=dtype, strict=strict)
     _check_held(weighing, known)
+    _check_computed(weighing, known)
     _check_values(weighing, known)
     _check_modules(weighing, known)
     return RecordedModel(weighing, known, choice)
@@ -157,6 +158,25 @@ def _check_held(weighing: Weighing, known: Operations) -> None:
             values=unheld,
             hint="`weighbridge measure` runs the class itself",
         )
+
+
+def _check_computed(weighing: Weighing, known: Operations) -> None:
+    """Refuse a config that states another value of a field than what recordings computed for it."""
+    model, decided = weighing.model, {*known.fields, *known.held}
+    for name, tree in model.blueprint.computed.items():
+        stated, sources = model.given.get(name), list(names_in(tree))
+        if stated is None or name in known.fields or name in known.computed:
+            continue
+        if not sources or not decided.issuperset(sources):
+            continue
+        computed = evaluate(tree, model.fields)
+        if stated != computed:
+            raise ModelError(
+                f"the operations of {known.family} were recorded only with {name} = "
+                f"{shorten(computed)}",
+                values={name: stated},
+                hint="`weighbridge measure` runs the class itself",
+            )
 
 
 def _either(value: Any) -> str:

@@ -36,7 +36,7 @@ TENSORS = ("saved", "checkpointed", "prefilled", "stepped")
 ALL_KINDS = (*PRODUCTS, *TENSORS)
 OF_BACKWARD = ("saved", "checkpointed")
 """The kinds of tensors that a backward pass needs."""
-KEY_HEADS = "num_key_value_heads"
+KEY_HEADS = ("num_key_value_heads", "num_kv_heads")
 RUN_NAMES = (
     *("batch", "sequence", "target", "past", "choices", "images", "patches"),
     *("attention", "device", "dtype", "training"),
@@ -135,6 +135,8 @@ class Operations:
             for name, value in raw.get("held", {}).items()
         }
         """The fields that had a single value in all recordings, or one of a list, with that."""
+        self.unstated: dict[str, Any] = raw.get("unstated", {})
+        """What a config means that leaves a held field out, where that is another value."""
         self.computed: dict[str, Tree] = {
             name: parse(text) for name, text in raw.get("computed", {}).items()
         }
@@ -170,33 +172,39 @@ class Operations:
 
     def unheld(self, fields: Mapping[str, Any]) -> dict[str, Any]:
         """Return the fields of a config whose values differ from the recorded ones."""
+        meant = {**self.unstated, **fields}
         return {
-            name: fields[name]
+            name: meant[name]
             for name, value in self.held.items()
-            if name in fields
-            and _as_filed(fields[name]) not in (value if isinstance(value, list) else [value])
+            if name in meant
+            and _as_filed(meant[name]) not in (value if isinstance(value, list) else [value])
         }
 
     @property
     def unproved_single(self) -> str | None:
         """The field of key heads, perhaps in a sub-config, if no run with one head was proved."""
         single = self.proof.get("single", ())
-        heads = (name for name in self.fields if name.rpartition(".")[2] == KEY_HEADS)
+        heads = (name for name in self.fields if name.rpartition(".")[2] in KEY_HEADS)
         return next((name for name in heads if name not in single), None)
 
     def check_saved(self, kind: str, names: Mapping[str, Any]) -> None:
-        """Refuse what a backward pass needs with one key head for many query heads, if unproved.
+        """Refuse what a backward pass needs of heads that no run had.
 
-        The repetition of one key head may be a view, that of several is a copy. FLOPs and the cache
-        are the same expressions.
+        One key head for many query heads is refused if it is unproved: its repetition may be a
+        view, that of several is a copy. So is an odd part of a head that rotary embeddings turn.
+        FLOPs and the cache are the same expressions.
 
         Raises:
-            ModelError: ``kind`` is such a kind, and ``names`` has one key head.
+            ModelError: ``kind`` is such a kind, and ``names`` has such heads.
         """
-        field = self.unproved_single
-        if kind not in OF_BACKWARD or field is None:
+        if kind not in OF_BACKWARD:
             return
-        heads = names.get(f"{field.removesuffix(KEY_HEADS)}num_attention_heads")
+        self._check_rotated(names)
+        field = self.unproved_single
+        if field is None:
+            return
+        sub_config, dot, _ = field.rpartition(".")
+        heads = names.get(f"{sub_config}{dot}num_attention_heads")
         if names.get(field) == 1 != heads:
             raise ModelError(
                 f"what {self.family} saves for a backward pass was recorded only with several key "
@@ -204,6 +212,23 @@ class Operations:
                 values={field: 1},
                 hint="`weighbridge measure` runs the class itself",
             )
+
+    def _check_rotated(self, names: Mapping[str, Any]) -> None:
+        """Refuse an odd part of a head: its angles are kept in pairs, one more than it has."""
+        share = names.get(ROTATED, self.held.get(ROTATED))
+        head = names.get("head_dim")
+        if head is None and names.get("num_attention_heads"):
+            head = names.get("hidden_size", 0) // names["num_attention_heads"]
+        if type(share) is not float or share == 1 or type(head) is not int:
+            return
+        if int(head * share) % 2 == 0:
+            return
+        raise ModelError(
+            f"what {self.family} saves for a backward pass was recorded only with an even part of "
+            "a head that rotary embeddings turn",
+            values={"head_dim": head, ROTATED: share},
+            hint="`weighbridge measure` runs the class itself",
+        )
 
     def entries(self, class_name: str, kind: str) -> tuple[OperationTemplate, ...]:
         """Return a class's operations of one of `KINDS`.
@@ -414,7 +439,10 @@ def check_operations(raw: Raw, where: str = "") -> None:
 
 
 _TEXTS = ("family", "source", "kernels", "class")
-_TABLES = ("repeat", "fields", "computed", "held", "images", "classes", "proof", *ALL_KINDS)
+_TABLES = (
+    *("repeat", "fields", "computed", "held", "unstated", "images", "classes", "proof"),
+    *ALL_KINDS,
+)
 _REQUIRED = {"format", *_TEXTS, *KINDS, "fields", "held", "proof"}
 _PROOF = {"by", "against", "runs"}
 

@@ -50,11 +50,12 @@ def _verify_options() -> Iterable[Addable]:
 def _verify(options: argparse.Namespace) -> Answer:
     from weighbridge.answers.pipeline import verify_pipeline
     from weighbridge.answers.verify import verify
-    from weighbridge.readers.folders import pipeline_components
+    from weighbridge.readers.sentence import models_in, transformer_alone
 
     asked = asked_of_model(options)
     is_whole = not options.class_name and not asked["fields"] and not asked["blueprint"]
-    if is_whole and pipeline_components(options.model) is not None:
+    described = models_in(options.model) if is_whole else None
+    if described and not transformer_alone(described):
         dtype, strict = asked["dtype"], asked["strict"]
         with watching(lang=options.lang) as watch:
             return verify_pipeline(

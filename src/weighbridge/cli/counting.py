@@ -44,19 +44,22 @@ def _weigh(options: argparse.Namespace) -> Weighing:
 
 
 def _weigh_any(options: argparse.Namespace) -> Weighing | PipelineWeighing:
-    """Weigh a model, or all components of a pipeline's folder."""
-    from weighbridge.errors import ModelError
+    """Weigh a model, or all models of a folder of several."""
+    import os
 
-    try:
+    asked = asked_of_model(options)
+    is_whole = not options.class_name and not asked.get("fields") and not asked.get("blueprint")
+    if not is_whole or not os.path.isdir(options.model):
         return _weigh(options)
-    except ModelError:
-        from weighbridge.answers.pipeline import weigh_pipeline
-        from weighbridge.readers.folders import pipeline_components
+    from weighbridge.answers.pipeline import encoder_class, weigh_pipeline
+    from weighbridge.readers.sentence import models_in, transformer_alone
 
-        asked = asked_of_model(options)
-        is_whole = not options.class_name and not asked.get("fields") and not asked.get("blueprint")
-        if not is_whole or pipeline_components(options.model) is None:
-            raise
+    described = models_in(options.model)
+    if described is None:
+        return _weigh(options)
+    if alone := transformer_alone(described):
+        options.class_name = encoder_class(os.path.join(options.model, alone.path), alone)
+        return _weigh(options)
     return weigh_pipeline(options.model, dtype=asked["dtype"], strict=asked["strict"])
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 CONFIG = "config.json"
-_MODULES = "modules.json"
+MODULES = "modules.json"
 _MOST_PARTS = 8  # of a pipeline, in a message; more would hide the rest of the message
 
 
@@ -64,11 +64,19 @@ class FolderKind(NamedTuple):
 PIPELINE = "model_index.json"
 
 
-class PipelineFolder(NamedTuple):
-    """The class of a pipeline, and the library and class of each component that is a model."""
+class Component(NamedTuple):
+    """A model in a folder of several: its library, its class, and its folder inside."""
+
+    library: str
+    class_name: str
+    path: str
+
+
+class FolderOfModels(NamedTuple):
+    """The class of the whole, and its components that are models, by name."""
 
     class_name: str
-    components: Mapping[str, tuple[str, str]]
+    components: Mapping[str, Component]
 
 
 COMPONENT = Rule(
@@ -83,7 +91,7 @@ ABSENT = Rule(
 )
 
 
-def pipeline_components(folder: str) -> PipelineFolder | None:
+def pipeline_components(folder: str) -> FolderOfModels | None:
     """Return what the ``model_index.json`` of a folder names; None if there is none.
 
     Raises:
@@ -100,8 +108,8 @@ def pipeline_components(folder: str) -> PipelineFolder | None:
             continue
         if not os.path.isdir(os.path.join(folder, name)):
             raise ABSENT.broken(folder, component=name, **{"class": value[1]})
-        components[name] = (value[0], value[1])
-    return PipelineFolder(str(content.get("_class_name", "")), components)
+        components[name] = Component(value[0], value[1], name)
+    return FolderOfModels(str(content.get("_class_name", "")), components)
 
 
 def _is_component(name: str, value: object, path: str) -> bool:
@@ -300,9 +308,9 @@ def transformer_in(folder: str, names: Sequence[str]) -> str | None:
 
     Return None if this is the folder itself, or if the folder does not contain such a model.
     """
-    if _MODULES not in names:
+    if MODULES not in names:
         return None
-    modules = _read_json(f"{folder}/{_MODULES}")
+    modules = _read_json(f"{folder}/{MODULES}")
     if not isinstance(modules, list) or not modules or not isinstance(modules[0], dict):
         return None
     path = modules[0].get("path")

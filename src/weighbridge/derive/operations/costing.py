@@ -138,8 +138,13 @@ def cost_operations(
                 raise
             holes.append(f"{class_name}: {error.what}")
     raw = _raw(drafts)
+    unstated: dict[str, Any] = {}
     for class_name, draft in drafts.items():
-        raw["held"].update(Proof(draft.draws, class_name, raw).held())
+        proof = Proof(draft.draws, class_name, raw)
+        raw["held"].update(proof.held())
+        unstated |= proof.unstated(raw["held"])
+    if unstated:
+        raw["unstated"] = unstated
     settle_held(raw)
     raw["proof"] = {"by": f"{subject.command} --operations"}
     proved, single, differences = _proved(drafts, raw)
@@ -266,7 +271,7 @@ def _origins(draws: Draws, used: set[str]) -> tuple[dict[str, Any], dict[str, st
 
     The blueprint binds the fields that it knows; the others are learned from configs.
     """
-    known = {**draws.blueprint.at_defaults, **dict.fromkeys(draws.turned, 1.0)}
+    known = {**draws.blueprint.at_defaults, **draws.unturned}
     unknown = sorted(used - set(known))
     learned = fill(draws.subject, unknown, list(_probes(draws)), {}) if unknown else None
     defaults = {**dict.fromkeys(unknown), **(learned.defaults if learned else {}), **known}
@@ -417,27 +422,46 @@ class Proof:
     def held(self) -> Iterator[tuple[str, Any]]:
         """Yield the fields that must keep their values: others change operations, or do not run."""
         yield from self._held_apart()
-        varied = {*self._draws.rules, *self._draws.layer_counts, *self._operations.fields}
-        varied |= set(self._operations.computed)
-        constants = self._draws.constants
         deciding = self._draws.blueprint.at_defaults.keys() - self._draws.blueprint.inert
-        for name, usual in self._draws.usual.items():
-            if name == ROTATED or name in self._draws.fixed:
-                continue
-            value = constants.get(name, usual)
-            if name in varied - constants.keys() or not isinstance(value, bool | int | float | str):
-                continue
-            if name.endswith(_NEVER_HELD) or "drop" in name:
-                continue
+        for name, value in self._undrawn():
             if (isinstance(value, str) and name in deciding) or not self._is_free(name, value):
                 yield name, self._with_alike(name, value)
+
+    def _undrawn(self) -> Iterator[tuple[str, Any]]:
+        """Yield the fields that have one value in all runs, with it.
+
+        Of the fields that operations name, runs draw the sizes; flags keep their value.
+        """
+        drawn = {*self._draws.rules, *self._draws.layer_counts, *self._operations.computed}
+        apart = {*self._draws.turned, *self._draws.fixed, ROTATED}
+        constants = self._draws.constants
+        for name, usual in {**self._draws.usual, **self._draws.made}.items():
+            value = constants.get(name, usual)
+            is_size = name in self._operations.fields and not isinstance(value, bool)
+            if name in apart or ((name in drawn or is_size) and name not in constants):
+                continue
+            if name.endswith(_NEVER_HELD) or is_dropout(name, value):
+                continue
+            if isinstance(value, bool | int | float | str):
+                yield name, value
+
+    def unstated(self, held: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what a config means that leaves a held field out, where that is another value."""
+        usual = self._draws.usual
+        return {
+            name: usual[name]
+            for name, value in held.items()
+            if usual.get(name) is not None
+            and usual[name] not in (value if isinstance(value, list) else [value])
+        }
 
     def _held_apart(self) -> Iterator[tuple[str, Any]]:
         """Yield the held fields that are no knobs of the config: shares of heads, and lists."""
         rope = getattr(self._draws.subject.config({}), "rope_parameters", None)
         if isinstance(rope, dict):
             usual = float(rope.get(ROTATED, 1))
-            yield ROTATED, [usual, *self._draws.turned.values()] if self._draws.turned else usual
+            turned = self._draws.turned.get(ROTATED)
+            yield ROTATED, usual if turned is None else [usual, turned]
         for name, value in self._draws.released.items():
             if isinstance(value, list):
                 yield name, [value]
@@ -458,14 +482,19 @@ class Proof:
         drawn = self._draws.unlike(random.Random(name), _MOST_LAYERS)  # noqa: S311
         draw = next(draw for draw in drawn if draw.run.get("images") != 0)
         others = others or _allowed(type(self._draws.subject.config({})), name) - {value}
-        return all(self._is_free_at(draw, {name: other}) for other in others or {_other(value)})
+        return all(self._is_free_at(draw, {name: other}) for other in others or _others(value))
 
     def _is_free_at(self, draw: RunDraw, other: dict[str, Any]) -> bool:
         stated = {name: value for name, value in other.items() if value is not None}
         kept = {name: value for name, value in draw.changes.items() if name not in other}
         turned = RunDraw({**kept, **stated}, {**draw.fields, **other}, draw.run)
-        for mode in (TRAIN, CACHE):
-            setting = RunMode(mode, "cuda-eager", "BF16", mode == TRAIN)
+        # A dropout keeps what it is given, which may hide that an activation keeps it, too.
+        on = {
+            name for name, value in self._draws.usual.items() if value and is_dropout(name, value)
+        }
+        without = tuple((name, 0.0) for name in sorted(on))
+        for mode, changes in dict.fromkeys([(TRAIN, ()), (TRAIN, without), (CACHE, ())]):
+            setting = RunMode(mode, "cuda-eager", "BF16", mode == TRAIN, changes)
             if (
                 self.difference(turned, setting) is None
                 and self.difference(draw, setting) is not None
@@ -518,12 +547,16 @@ def _allowed(config: type, name: str) -> set[Any]:
     return {*get_args(hint)} if get_origin(hint) is Literal else set()
 
 
-def _other(value: Any) -> Any:
+def _others(value: Any) -> set[Any]:
+    """Return other values of a field, such that a run differs with one if it depends on the field.
+
+    A share may be 0, and what it is a share of is then left out.
+    """
     if isinstance(value, bool):
-        return not value
+        return {not value}
     if isinstance(value, str):
-        return "gelu" if value == "relu" else "relu"
-    return value * 2 or 1
+        return {"gelu" if value == "relu" else "relu"}
+    return {value * 2, 0.0} if value and isinstance(value, float) else {value * 2 or 1}
 
 
 def _shown(draw: RunDraw, setting: RunMode) -> str:

@@ -12,6 +12,8 @@ from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from transformers import PreTrainedConfig
+
 from weighbridge import data
 from weighbridge.algebra.expr import evaluate, names_in, parse
 from weighbridge.blueprint.operations import ROTATED
@@ -159,16 +161,35 @@ class Draws:
         return chunk
 
     @property
-    def turned(self) -> dict[str, float]:
-        """The share of a head that rotary embeddings turn in some models, if others turn all."""
-        share: float | None = self._facts["turned"].get(self._family)
-        return {} if share is None else {ROTATED: share}
+    def turned(self) -> dict[str, Any]:
+        """Flags and shares that some released models have otherwise than the draws, with that."""
+        turned: dict[str, Any] = self._facts["turned"].get(self._family, {})
+        return turned
+
+    @property
+    def unturned(self) -> dict[str, Any]:
+        """The same with the values that the draws have: rotary embeddings turn all of a head."""
+        return {name: 1.0 if name == ROTATED else self.usual[name] for name in self.turned}
 
     @property
     def released(self) -> dict[str, Any]:
         """The values that released models have, and the default config does not."""
         values: dict[str, Any] = self._facts["released"].get(self._family, {})
         return values
+
+    @cached_property
+    def made(self) -> dict[str, Any]:
+        """What the config class makes of its fields, and a config may state nevertheless.
+
+        These are flags and texts that no tensor depends on; the blueprint computes the others.
+        """
+        config = self.subject.config({})
+        known = {*self.usual, *self.blueprint.computed, *vars(PreTrainedConfig())}
+        return {
+            name: value
+            for name, value in self.subject.fields(config).items()
+            if name not in known and "." not in name and isinstance(value, bool | str)
+        }
 
     @property
     def left_out(self) -> list[str]:
@@ -415,7 +436,7 @@ class Draws:
                 config = {"model_type": self._family, **self.subject.nested(changes)}
                 bound = models.bound(config, self.blueprint, "a random config").fields
                 fields = {**self.subject.fields(self.subject.config(changes)), **bound}
-                fields |= dict.fromkeys(self.turned, 1.0)
+                fields |= self.unturned
             except Exception as refusal:  # whatever a config class raises
                 error = refusal
                 continue

@@ -1,0 +1,181 @@
+"""Runs classes of transformers on the meta device, and counts what torch does.
+
+FLOPs are those of torch's own counter, saved bytes those of the storages that autograd keeps, and
+the bytes of a cache those of the storages below it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from typing import TYPE_CHECKING, Any, NamedTuple
+from unittest import mock
+
+import torch
+import transformers
+from torch.utils.flop_counter import FlopCounterMode
+from transformers import PreTrainedConfig
+
+from attacking import reference
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from attacking.trees import Config
+
+
+class RunSizes(NamedTuple):
+    """The sizes of a run: sequences, tokens in each, and those in the cache before a step."""
+
+    batch: int
+    sequence: int
+    past: int
+
+
+class RunCosts(NamedTuple):
+    """What a run takes; None where there is no cache."""
+
+    forward_flops: int
+    saved_bytes: int
+    prefilled_bytes: int | None
+    stepped_bytes: int | None
+
+
+def run_costs(config: Config, class_name: str, sizes: RunSizes) -> RunCosts:
+    """Return what a training step, a prefill and a step of one more token take, in BF16.
+
+    Attention is eager. A decoder reads as many tokens as its encoder.
+
+    Raises:
+        RefusedByReferenceError: transformers does not build the class, or its code does not run.
+    """
+    object_of_config = reference.built_config(config)
+    with reference.quiet(), reference.as_refusals(), _without_looking(), torch.device("meta"):
+        with reference.without_values():
+            model = _built(object_of_config, class_name, config["model_type"])
+        flops, saved = _trained(model.train(), sizes)
+        prefilled, stepped = _cached(model.eval(), sizes)
+    return RunCosts(flops, saved, prefilled, stepped)
+
+
+def _built(object_of_config: Any, class_name: str, model_type: str) -> Any:
+    usual = torch.get_default_dtype()
+    torch.set_default_dtype(torch.bfloat16)  # of buffers and masks, too
+    try:
+        return reference.class_called(class_name, model_type)._from_config(
+            object_of_config, dtype=torch.bfloat16, attn_implementation="eager"
+        )
+    finally:
+        torch.set_default_dtype(usual)
+
+
+@contextlib.contextmanager
+def _without_looking() -> Iterator[None]:
+    """Let no code ask for the values of a batch, which meta tensors lack."""
+    module, name = transformers.masking_utils, "find_packed_sequence_indices"
+    warning = "warn_if_padding_and_no_attention_mask"
+    with (
+        mock.patch.object(module, name, return_value=None),
+        mock.patch.object(transformers.PreTrainedModel, warning, return_value=None),
+    ):
+        yield
+
+
+def _trained(model: Any, sizes: RunSizes) -> tuple[int, int]:
+    held = _storages([*model.parameters(), *model.buffers()])
+    saved: dict[int, Any] = {}
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        storage = tensor.untyped_storage()
+        if storage._cdata not in held:
+            saved[storage._cdata] = storage  # kept, so that no other one gets its address
+        return tensor
+
+    given = _inputs(model, sizes.batch, sizes.sequence, with_labels=True)
+    if hasattr(model.config, "use_cache"):
+        given["use_cache"] = False
+    with (
+        FlopCounterMode(display=False, custom_mapping=_COUNTED) as counter,
+        torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor),
+    ):
+        model(**given)
+    return counter.get_total_flops(), sum(storage.nbytes() for storage in saved.values())
+
+
+def _grouped(rows: Any, weights: Any, *_: Any, **__: Any) -> int:
+    """Return the FLOPs of products of groups of rows, each with a weight of its own."""
+    return int(2 * rows[-2] * rows[-1] * weights[-1])
+
+
+_COUNTED = {torch.ops.aten._grouped_mm: _grouped}
+_CACHES = ("past_key_values", "cache_params")
+
+
+def _cached(model: Any, sizes: RunSizes) -> tuple[int | None, int | None]:
+    if not model.can_generate():
+        return None, None
+    held = _storages([*model.parameters(), *model.buffers()])
+
+    def bytes_of(cache: Any) -> int:
+        own = _storages(cache)
+        return sum(own[storage] for storage in own.keys() - held.keys())
+
+    given = _inputs(model, sizes.batch, sizes.past, with_labels=False)
+    with torch.no_grad():
+        outputs = model(**given, use_cache=True)
+        name = next((name for name in _CACHES if getattr(outputs, name, None) is not None), None)
+        if name is None:
+            return None, None
+        cache = getattr(outputs, name)
+        prefilled = bytes_of(cache)
+        token = {_read_last(model): given[_read_last(model)][:, :1]}
+        if model.config.is_encoder_decoder:
+            token["encoder_outputs"] = (outputs.encoder_last_hidden_state,)
+        model(**token, **{name: cache}, use_cache=True)
+    return prefilled, bytes_of(cache)
+
+
+def _read_last(model: Any) -> str:
+    return "decoder_input_ids" if model.config.is_encoder_decoder else "input_ids"
+
+
+def _inputs(model: Any, batch: int, tokens: int, *, with_labels: bool) -> dict[str, Any]:
+    """Return what a class reads: texts, sounds or images, and what a decoder reads."""
+    config = model.config
+    takes = inspect.signature(model.forward).parameters
+    text = torch.zeros(batch, tokens, dtype=torch.long)
+    given: dict[str, Any] = {}
+    if "input_ids" in takes:
+        given["input_ids"] = text
+    if "input_features" in takes:
+        length = 2 * config.max_source_positions
+        given["input_features"] = torch.zeros(
+            batch, config.num_mel_bins, length, dtype=torch.bfloat16
+        )
+    if config.is_encoder_decoder:
+        given["decoder_input_ids"] = text.clone()
+    seen = getattr(config, "vision_config", config)
+    if "pixel_values" in takes and not hasattr(config, "image_token_index"):
+        shape = (batch, seen.num_channels, seen.image_size, seen.image_size)
+        given["pixel_values"] = torch.zeros(shape, dtype=torch.bfloat16)
+    if with_labels and "labels" in takes:
+        is_of_tokens = "input_ids" in takes or config.is_encoder_decoder
+        given["labels"] = torch.zeros(text.shape if is_of_tokens else batch, dtype=torch.long)
+    return given
+
+
+def _storages(value: Any, found: dict[int, int] | None = None) -> dict[int, int]:
+    """Return the bytes of each storage below a value."""
+    found = {} if found is None else found
+    if isinstance(value, torch.Tensor):
+        storage = value.untyped_storage()
+        found[storage._cdata] = storage.nbytes()
+    elif isinstance(value, dict):
+        for item in value.values():
+            _storages(item, found)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            _storages(item, found)
+    elif hasattr(value, "__dict__") and not isinstance(value, type | PreTrainedConfig):
+        _storages(vars(value), found)
+    return found
