@@ -111,3 +111,17 @@ def test_broken_modules_are_told_in_one_message(
     (folder / "modules.json").write_text("[")
     assert main(["weigh", str(folder)]) == 2
     assert "the text must be valid JSON" in capsys.readouterr().err
+
+
+def test_the_sources_of_each_module_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["weigh", str(SAVED), "--evidence"]) == 0
+    out = capsys.readouterr().out
+    for name in ("0_Transformer", "2_Dense", "3_LayerNorm"):
+        assert f"\n{name}\nHow we know: the blueprint " in out
+
+
+def test_the_folder_itself_has_a_name_in_a_list_of_checkpoints(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["inspect", str(SAVED)]) == 0
+    assert "\n.                 23 " in capsys.readouterr().out

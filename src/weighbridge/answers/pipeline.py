@@ -199,13 +199,21 @@ class PipelineWeighing(TabularAnswer):
             "notes": self.notes,
         }
 
-    def document(self, lang: str = "en", by: str = "component") -> Document:
-        """Return a table of the components with the total."""
+    def document(
+        self, lang: str = "en", by: str = "component", *, evidence: bool = False
+    ) -> Document:
+        """Return a table of the components with the total.
+
+        ``evidence`` adds all sources of the numbers, by component.
+        """
         self._check(by)
         title = Title(f"{printable(self.path)} · {printable(self.class_name)}", wraps=False)
-        return Document(
-            (Together((title, self._table(lang))), Notes(tuple(self._said(lang)))), lang
-        )
+        blocks: list[Block] = [Together((title, self._table(lang))), Notes(tuple(self._said(lang)))]
+        if evidence:
+            for name, weighing in self.weighings.items():
+                known = weighing.known(lang, evidence=True)
+                blocks.append(Together((Title(name), Notes(tuple(known)))))
+        return Document(tuple(blocks), lang)
 
     def _check(self, by: str) -> None:
         if by not in self.groupings:

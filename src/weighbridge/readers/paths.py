@@ -261,7 +261,7 @@ def paths_in_brief(paths: Sequence[str]) -> list[str]:
         if len(set(pieces)) > 1:
             break
         shared += 1
-    return ["/".join(path.split("/")[shared:]) for path in paths]
+    return ["/".join(path.split("/")[shared:]) or "." for path in paths]
 
 
 def looks_like_checkpoint(path: str) -> bool:

@@ -155,8 +155,7 @@ def parse_object(raw: bytes, path: str) -> dict[str, Any]:
     """Return a JSON object, parsed as strictly as in safetensors; Python's own parser is laxer.
 
     Raises:
-        CheckpointError: the text breaks one of the rules ``items``, ``wide``, ``nesting``,
-            ``utf-8``, ``json``, ``duplicate``, ``digits`` and ``object``.
+        CheckpointError: the text breaks the rule ``object`` or one of those of `parse_json`.
 
     Example:
         >>> parse_object(b'{"shape": [2, 3]}', "a.safetensors")
@@ -164,6 +163,23 @@ def parse_object(raw: bytes, path: str) -> dict[str, Any]:
         >>> parse_object(b'{"shape": [], "shape": [2]}', "a.safetensors")  # doctest: +ELLIPSIS
         Traceback (most recent call last):
         weighbridge.errors.CheckpointError: a.safetensors: duplicate: a name may occur only once ...
+    """
+    content = parse_json(raw, path)
+    if not isinstance(content, dict):
+        raise OBJECT.broken(path, found=content)
+    return content
+
+
+def parse_json(raw: bytes, path: str) -> Any:
+    """Return what a JSON text holds, parsed as strictly as in safetensors.
+
+    Raises:
+        CheckpointError: the text breaks one of the rules ``items``, ``wide``, ``nesting``,
+            ``utf-8``, ``json``, ``duplicate`` and ``digits``.
+
+    Example:
+        >>> parse_json(b'[{"idx": 0}]', "modules.json")
+        [{'idx': 0}]
     """
     items = items_in(raw)
     if items > MOST_ITEMS:
@@ -173,7 +189,7 @@ def parse_object(raw: bytes, path: str) -> dict[str, Any]:
     if is_too_deep(raw):
         raise NESTING.broken(path, depth=nesting_of(raw))
     try:
-        content = json.loads(
+        return json.loads(
             raw.decode(),
             object_pairs_hook=partial(_object, path),
             parse_int=partial(_integer, path),
@@ -183,9 +199,6 @@ def parse_object(raw: bytes, path: str) -> dict[str, Any]:
         raise UTF8.broken(path, byte=error.start) from None
     except json.JSONDecodeError as error:
         raise SYNTAX.broken(path, character=error.pos, problem=error.msg) from None
-    if not isinstance(content, dict):
-        raise OBJECT.broken(path, found=content)
-    return content
 
 
 def items_in(raw: bytes) -> int:

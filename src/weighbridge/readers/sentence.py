@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -15,15 +14,8 @@ from weighbridge.readers.folders import (
     FolderOfModels,
     pipeline_components,
 )
-from weighbridge.readers.rules import (
-    CONFIG_LIMIT,
-    LONGEST_CONFIG_BYTES,
-    NESTING,
-    SYNTAX,
-    Rule,
-    is_too_deep,
-)
-from weighbridge.readers.stores import open_file, read_object, read_on, size_of
+from weighbridge.readers.rules import Rule
+from weighbridge.readers.stores import read_json, read_object
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -70,7 +62,7 @@ def sentence_modules(folder: str) -> FolderOfModels | None:
     path = os.path.join(folder, MODULES)
     if not os.path.isfile(path) or os.path.isfile(os.path.join(folder, PIPELINE)):
         return None
-    modules = _content_of(path)
+    modules = read_json(path)
     if not isinstance(modules, list) or not modules or not _has_type(modules[0]):
         return None
     components = {}
@@ -133,16 +125,3 @@ def _facts() -> Mapping[str, Any]:
 
 def _has_type(module: object) -> bool:
     return isinstance(module, dict) and isinstance(module.get("type"), str)
-
-
-def _content_of(path: str) -> Any:
-    with open_file(path) as file:
-        if size_of(file) > LONGEST_CONFIG_BYTES:
-            raise CONFIG_LIMIT.broken(path, config_bytes=size_of(file))
-        raw = read_on(file, LONGEST_CONFIG_BYTES)
-    if is_too_deep(raw):
-        raise NESTING.broken(path)
-    try:
-        return json.loads(raw.decode())
-    except ValueError as error:
-        raise SYNTAX.broken(path, problem=str(error)) from None

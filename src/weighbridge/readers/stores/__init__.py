@@ -10,6 +10,7 @@ from weighbridge.readers.rules import (
     CONFIG_LIMIT,
     LONGEST_CONFIG_BYTES,
     is_remote,
+    parse_json,
     parse_object,
 )
 from weighbridge.readers.stores import disk
@@ -94,7 +95,20 @@ def read_object(path: str) -> dict[str, Any]:
         CheckpointError: the file breaks the rule ``config-limit`` or one of those of
             `parse_object`.
     """
+    return parse_object(_read_config(path), path)
+
+
+def read_json(path: str) -> Any:
+    """Return the JSON in a config file that may be a list, such as modules.json.
+
+    Raises:
+        CheckpointError: the file breaks the rule ``config-limit`` or one of those of `parse_json`.
+    """
+    return parse_json(_read_config(path), path)
+
+
+def _read_config(path: str) -> bytes:
     with open_file(path) as file:
         if size_of(file) > LONGEST_CONFIG_BYTES:
             raise CONFIG_LIMIT.broken(path, config_bytes=size_of(file))
-        return parse_object(read_on(file, LONGEST_CONFIG_BYTES), path)
+        return read_on(file, LONGEST_CONFIG_BYTES)
