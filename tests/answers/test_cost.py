@@ -472,6 +472,9 @@ def test_every_family_has_a_cost_by_default(family: str) -> None:
         ("t5", {"is_gated_act": True}, "is_gated_act = false"),
         ("mamba", {"intermediate_size": 1}, "intermediate_size = 1536"),
         ("cohere", {"head_dim": 96}, "head_dim = 128"),
+        ("gpt_neox", {"head_dim": 32}, "head_dim = 96"),
+        ("mixtral", {"head_dim": 64}, "head_dim = 128"),
+        ("starcoder2", {"head_dim": 64}, "head_dim = 128"),
     ],
 )
 def test_what_the_config_class_computes_may_be_stated_as_it_is_alone(
@@ -495,6 +498,21 @@ def test_flags_that_no_run_drew_are_refused() -> None:
         name = next(iter(fields))
         with pytest.raises(ModelError, match=f"of {family} were recorded only with {name}"):
             wb.cost(family, fields=fields)
+
+
+def test_the_width_of_a_head_of_a_scan_follows_from_their_number() -> None:
+    for family, wide in {"falcon_h1": 1024 // 64, "bamba": 2 * 4096 // 64}.items():
+        left_out = wb.cost(family, fields={"mamba_n_heads": 64}, sequence=9, train=True)
+        stated = wb.cost(
+            family, fields={"mamba_n_heads": 64, "mamba_d_head": wide}, sequence=9, train=True
+        )
+        usual = wb.cost(family, sequence=9, train=True)
+        assert left_out.figures == stated.figures != usual.figures
+
+
+def test_one_query_head_is_refused_where_one_key_head_is() -> None:
+    with pytest.raises(ModelError, match=r"several key heads \(.*num_attention_heads = 1\)"):
+        _ = wb.cost("falcon", fields={"num_attention_heads": 1}, sequence=9, train=True).figures
 
 
 def test_falcon_with_many_key_heads_keeps_all_of_them() -> None:

@@ -49,7 +49,7 @@ def run_costs(config: Config, class_name: str, sizes: RunSizes) -> RunCosts:
     Raises:
         RefusedByReferenceError: transformers does not build the class, or its code does not run.
     """
-    object_of_config = reference.built_config(config)
+    object_of_config = reference.built_config({**config, "return_dict": True})
     with reference.quiet(), reference.as_refusals(), _without_looking(), torch.device("meta"):
         with reference.without_values():
             model = _built(object_of_config, class_name, config["model_type"])
@@ -82,7 +82,7 @@ def _without_looking() -> Iterator[None]:
 
 
 def _trained(model: Any, sizes: RunSizes) -> tuple[int, int]:
-    held = _storages([*model.parameters(), *model.buffers()])
+    held = storages([*model.parameters(), *model.buffers()])
     saved: dict[int, Any] = {}
 
     def keep(tensor: torch.Tensor) -> torch.Tensor:
@@ -95,7 +95,7 @@ def _trained(model: Any, sizes: RunSizes) -> tuple[int, int]:
     if hasattr(model.config, "use_cache"):
         given["use_cache"] = False
     with (
-        FlopCounterMode(display=False, custom_mapping=_COUNTED) as counter,
+        FlopCounterMode(display=False, custom_mapping=COUNTED) as counter,
         torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor),
     ):
         model(**given)
@@ -107,17 +107,17 @@ def _grouped(rows: Any, weights: Any, *_: Any, **__: Any) -> int:
     return int(2 * rows[-2] * rows[-1] * weights[-1])
 
 
-_COUNTED = {torch.ops.aten._grouped_mm: _grouped}
+COUNTED = {torch.ops.aten._grouped_mm: _grouped}
 _CACHES = ("past_key_values", "cache_params")
 
 
 def _cached(model: Any, sizes: RunSizes) -> tuple[int | None, int | None]:
     if not model.can_generate():
         return None, None
-    held = _storages([*model.parameters(), *model.buffers()])
+    held = storages([*model.parameters(), *model.buffers()])
 
     def bytes_of(cache: Any) -> int:
-        own = _storages(cache)
+        own = storages(cache)
         return sum(own[storage] for storage in own.keys() - held.keys())
 
     given = _inputs(model, sizes.batch, sizes.past, with_labels=False)
@@ -164,7 +164,7 @@ def _inputs(model: Any, batch: int, tokens: int, *, with_labels: bool) -> dict[s
     return given
 
 
-def _storages(value: Any, found: dict[int, int] | None = None) -> dict[int, int]:
+def storages(value: Any, found: dict[int, int] | None = None) -> dict[int, int]:
     """Return the bytes of each storage below a value."""
     found = {} if found is None else found
     if isinstance(value, torch.Tensor):
@@ -172,10 +172,10 @@ def _storages(value: Any, found: dict[int, int] | None = None) -> dict[int, int]
         found[storage._cdata] = storage.nbytes()
     elif isinstance(value, dict):
         for item in value.values():
-            _storages(item, found)
+            storages(item, found)
     elif isinstance(value, list | tuple):
         for item in value:
-            _storages(item, found)
+            storages(item, found)
     elif hasattr(value, "__dict__") and not isinstance(value, type | PreTrainedConfig):
-        _storages(vars(value), found)
+        storages(vars(value), found)
     return found

@@ -56,7 +56,7 @@ class RunLettering(Lettering):
         self.sizes_of_run: set[str] = set()
         """The names in the dims of these operations, which are positive."""
         self._positions = list(learned_positions(found))
-        self._unproved_single = found.known.unproved_single
+        self._never_one = found.known.never_one
 
     def rules(self, computed: Mapping[str, Tree] | None = None) -> tuple[Tree, ...]:
         """Return the rules of the region in which the formulas hold."""
@@ -74,11 +74,12 @@ class RunLettering(Lettering):
 
     def note_saved(self, kind: str, entry: OperationTemplate) -> None:
         """Note the rule that `Operations.check_saved` refuses configs by, where a size shows it."""
-        field = self._unproved_single
-        if kind not in OF_BACKWARD or field is None:
+        if kind not in OF_BACKWARD:
             return
-        if any(field in names_in(dim) for dim in entry.dims):
-            self.assumed["<", ("value", 1), ("name", field)] = None
+        named = {name for dim in entry.dims for name in names_in(dim)}
+        for field in self._never_one:
+            if field in named:
+                self.assumed["<", ("value", 1), ("name", field)] = None
 
     @property
     def fixed_names(self) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from weighbridge.algebra.expr import Tree
     from weighbridge.blueprint.operations import Operation, Operations, OperationTemplate
-    from weighbridge.blueprint.schema import Template
+    from weighbridge.blueprint.schema import Blueprint, Template
     from weighbridge.models.find import Described
 
 
@@ -162,14 +162,13 @@ def _check_held(weighing: Weighing, known: Operations) -> None:
 
 def _check_computed(weighing: Weighing, known: Operations) -> None:
     """Refuse a config that states another value of a field than what recordings computed for it."""
-    model, decided = weighing.model, {*known.fields, *known.held}
-    for name, tree in model.blueprint.computed.items():
-        stated, sources = model.given.get(name), list(names_in(tree))
-        if stated is None or name in known.fields or name in known.computed:
+    model = weighing.model
+    names = {**known.names(_fields(weighing)), **model.fields}
+    for name, tree in _computed_in_recordings(model.blueprint, known).items():
+        stated = model.given.get(name)
+        if stated is None:
             continue
-        if not sources or not decided.issuperset(sources):
-            continue
-        computed = evaluate(tree, model.fields)
+        computed = evaluate(tree, names)
         if stated != computed:
             raise ModelError(
                 f"the operations of {known.family} were recorded only with {name} = "
@@ -177,6 +176,17 @@ def _check_computed(weighing: Weighing, known: Operations) -> None:
                 values={name: stated},
                 hint="`weighbridge measure` runs the class itself",
             )
+
+
+def _computed_in_recordings(blueprint: Blueprint, known: Operations) -> dict[str, Tree]:
+    """Return what operations leave to other fields: these follow from what they name."""
+    named, decided = {*known.fields, *known.computed}, {*known.fields, *known.held}
+    computed = {
+        name: tree
+        for name, tree in blueprint.computed.items()
+        if name not in named and decided.issuperset(sources := [*names_in(tree)]) and sources
+    }
+    return {**computed, **known.tied}
 
 
 def _either(value: Any) -> str:

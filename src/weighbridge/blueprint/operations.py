@@ -137,6 +137,10 @@ class Operations:
         """The fields that had a single value in all recordings, or one of a list, with that."""
         self.unstated: dict[str, Any] = raw.get("unstated", {})
         """What a config means that leaves a held field out, where that is another value."""
+        self.tied: dict[str, Tree] = {
+            name: parse(text) for name, text in raw.get("tied", {}).items()
+        }
+        """The fields that a config may state only as they follow from others: no run drew them."""
         self.computed: dict[str, Tree] = {
             name: parse(text) for name, text in raw.get("computed", {}).items()
         }
@@ -181,18 +185,21 @@ class Operations:
         }
 
     @property
-    def unproved_single(self) -> str | None:
-        """The field of key heads, perhaps in a sub-config, if no run with one head was proved."""
+    def never_one(self) -> tuple[str, ...]:
+        """The heads of keys and queries, also of a sub-config, of which no proved run had one."""
         single = self.proof.get("single", ())
-        heads = (name for name in self.fields if name.rpartition(".")[2] in KEY_HEADS)
-        return next((name for name in heads if name not in single), None)
+        for name in self.fields:
+            sub_config, dot, last = name.rpartition(".")
+            if last in KEY_HEADS and name not in single:
+                return name, f"{sub_config}{dot}num_attention_heads"
+        return ()
 
     def check_saved(self, kind: str, names: Mapping[str, Any]) -> None:
         """Refuse what a backward pass needs of heads that no run had.
 
-        One key head for many query heads is refused if it is unproved: its repetition may be a
-        view, that of several is a copy. So is an odd part of a head that rotary embeddings turn.
-        FLOPs and the cache are the same expressions.
+        One key head is refused if it is unproved, and so is one query head: the repetition of one
+        may be a view, that of several is a copy. So is an odd part of a head that rotary embeddings
+        turn. FLOPs and the cache are the same expressions.
 
         Raises:
             ModelError: ``kind`` is such a kind, and ``names`` has such heads.
@@ -200,16 +207,12 @@ class Operations:
         if kind not in OF_BACKWARD:
             return
         self._check_rotated(names)
-        field = self.unproved_single
-        if field is None:
-            return
-        sub_config, dot, _ = field.rpartition(".")
-        heads = names.get(f"{sub_config}{dot}num_attention_heads")
-        if names.get(field) == 1 != heads:
+        one = [name for name in self.never_one if names.get(name) == 1]
+        if one:
             raise ModelError(
                 f"what {self.family} saves for a backward pass was recorded only with several key "
                 "heads",
-                values={field: 1},
+                values=dict.fromkeys(one, 1),
                 hint="`weighbridge measure` runs the class itself",
             )
 
@@ -440,7 +443,7 @@ def check_operations(raw: Raw, where: str = "") -> None:
 
 _TEXTS = ("family", "source", "kernels", "class")
 _TABLES = (
-    *("repeat", "fields", "computed", "held", "unstated", "images", "classes", "proof"),
+    *("repeat", "fields", "computed", "held", "unstated", "tied", "images", "classes", "proof"),
     *ALL_KINDS,
 )
 _REQUIRED = {"format", *_TEXTS, *KINDS, "fields", "held", "proof"}

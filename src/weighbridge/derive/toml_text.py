@@ -76,6 +76,7 @@ _NOTES_OF_OPERATIONS = {
     "computed": "fields that follow from others when left out or null",
     "held": "fields that must keep these values",
     "unstated": "what a config means that leaves one of these out",
+    "tied": "fields that must be what follows from others",
     "images": "the tokens that stand for each image in a sequence",
     "repeat": "how many values each index takes: 0, 1, …",
     "forward": "matrix products of eager attention: batch, rows, inner, columns",

@@ -146,10 +146,10 @@ class _RunOfPage:
         """Return the values that fields must keep, of those that a dial could change."""
         own_fields = self.weighing.model.fields
         held = {**self.known.held}
-        field = self.known.unproved_single
-        heads = own_fields.get(field) if field else None
-        if field and type(heads) is int:
-            held.setdefault(field, [*range(2, _MOST_TIMES * heads + 1)])  # see `check_saved`
+        for field in self.known.never_one:
+            heads = own_fields.get(field)
+            if type(heads) is int:
+                held.setdefault(field, [*range(2, _MOST_TIMES * heads + 1)])  # see `check_saved`
         return {
             name: [value_json(each) for each in (value if isinstance(value, list) else [value])]
             for name, value in held.items()

@@ -1,7 +1,7 @@
 """Costs of real configs at full size, against torch's own counter on the meta device.
 
 Nothing here is shared with what recorded the operations: FLOPs are counted by torch, saved bytes by
-a hook of this file, and the bytes of a cache by walking through it.
+a hook, and the bytes of a cache by walking through it.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import torch
 import transformers
+from attacking.running import COUNTED, storages
 from torch.utils.flop_counter import FlopCounterMode
 
 from weighbridge import data
@@ -39,13 +40,6 @@ def recorded() -> list[str]:
         if data.read_toml(f"operations/{family}.toml")["format"] == 2:
             names.append(path.name)
     return names
-
-
-def grouped(rows: Any, weight: Any, *_: Any, **__: Any) -> int:
-    return int(2 * rows[-2] * rows[-1] * weight[-1])
-
-
-COUNTED = {torch.ops.aten._grouped_mm: grouped}
 
 
 def config_of(path: Path) -> Any:
@@ -87,22 +81,6 @@ def read_by(config: Any, sequence: int, target: int) -> dict[str, Any]:
     return {"input_ids": tokens, **given}
 
 
-def storages(value: Any, found: dict[int, int]) -> dict[int, int]:
-    """Return the bytes of each storage below a value."""
-    if isinstance(value, torch.Tensor):
-        storage = value.untyped_storage()
-        found[storage._cdata] = storage.nbytes()
-    elif isinstance(value, dict):
-        for item in value.values():
-            storages(item, found)
-    elif isinstance(value, list | tuple):
-        for item in value:
-            storages(item, found)
-    elif hasattr(value, "__dict__"):
-        storages(vars(value), found)
-    return found
-
-
 @pytest.mark.parametrize("name", recorded())
 def test_a_real_config_costs_what_torch_counts(name: str, seed: str, monkeypatch: Any) -> None:
     if zlib.crc32(f"{seed} {name}".encode()) % ONE_IN:
@@ -128,7 +106,7 @@ def test_a_real_config_costs_what_torch_counts(name: str, seed: str, monkeypatch
     except ModelError as error:
         pytest.skip(f"refused: {error}")
     module = built(config, known.base_class).train()
-    held = storages([*module.parameters(), *module.buffers()], {})
+    held = storages([*module.parameters(), *module.buffers()])
     saved: dict[int, Any] = {}
 
     def keep(tensor: torch.Tensor) -> torch.Tensor:
@@ -161,5 +139,5 @@ def test_a_real_config_costs_what_torch_counts(name: str, seed: str, monkeypatch
             last = {**prompt, "decoder_input_ids": last["decoder_input_ids"]}
         module(**last, past_key_values=cache, use_cache=True)
     stepped = known.bind(known.base_class, "stepped", names)
-    held_now = storages(cache, {})
+    held_now = storages(cache)
     assert costs.saved_for_backward_bytes(stepped, "BF16") == sum(held_now.values())

@@ -139,12 +139,13 @@ def cost_operations(
             holes.append(f"{class_name}: {error.what}")
     raw = _raw(drafts)
     unstated: dict[str, Any] = {}
+    tied: dict[str, str] = {}
     for class_name, draft in drafts.items():
         proof = Proof(draft.draws, class_name, raw)
         raw["held"].update(proof.held())
         unstated |= proof.unstated(raw["held"])
-    if unstated:
-        raw["unstated"] = unstated
+        tied |= proof.tied()
+    raw |= {name: table for name, table in (("unstated", unstated), ("tied", tied)) if table}
     settle_held(raw)
     raw["proof"] = {"by": f"{subject.command} --operations"}
     proved, single, differences = _proved(drafts, raw)
@@ -276,7 +277,9 @@ def _origins(draws: Draws, used: set[str]) -> tuple[dict[str, Any], dict[str, st
     learned = fill(draws.subject, unknown, list(_probes(draws)), {}) if unknown else None
     defaults = {**dict.fromkeys(unknown), **(learned.defaults if learned else {}), **known}
     rules = learned.computed if learned else {}
-    computed = {name: expression(tree) for name, tree in rules.items() if name not in known}
+    followed = {name: tree for name, tree in rules.items() if name not in known}
+    used = used.union(*map(names_in, followed.values()))
+    computed = {name: expression(tree) for name, tree in followed.items()}
     fields = {
         name: "null" if defaults[name] is None else defaults[name]
         for name in sorted(defaults)
@@ -287,34 +290,38 @@ def _origins(draws: Draws, used: set[str]) -> tuple[dict[str, Any], dict[str, st
 
 def _probes(draws: Draws) -> Iterator[Any]:
     """Yield configs that show how the fields of runs follow from others."""
-    subject = draws.subject
-    flags = [
-        name
-        for name, value in draws.usual.items()
-        if name.endswith("sliding_window") and value in (True, False)
-    ]
+    subject, variants = draws.subject, _variants(draws)
+    for layers in (3, 4, 5, 7, 9, 11, 13):
+        counts = dict.fromkeys(draws.layer_counts, layers)
+        for variant in variants:
+            try:
+                yield subject.probe(subject.base_class, {**counts, **variant})
+            except Exception:  # noqa: S112  # whatever the code raises is its way to refuse
+                continue
+
+
+def _variants(draws: Draws) -> list[dict[str, Any]]:
+    """Return changes of windows, of the steps of lists of layers, and of heads of scans."""
     steps = [
         name
         for name, value in draws.usual.items()
         if type(value) is int
         and any(part in name for part in ("pattern", "interval", "every_n", "max_window"))
     ]
-    for layers in (3, 4, 5, 7, 9, 11, 13):
-        counts = dict.fromkeys(draws.layer_counts, layers)
-        variants: list[dict[str, Any]] = [
-            {},
-            dict.fromkeys(steps, 2),
-            dict.fromkeys(steps, 3),
-        ]
-        variants += [
-            dict.fromkeys(flags, True),
-            {**dict.fromkeys(steps, 2), **dict.fromkeys(flags, True)},
-        ]
-        for variant in variants:
-            try:
-                yield subject.probe(subject.base_class, {**counts, **variant})
-            except Exception:  # noqa: S112  # whatever the code raises is its way to refuse
-                continue
+    flags = dict.fromkeys(
+        (
+            name
+            for name, value in draws.usual.items()
+            if name.endswith("sliding_window") and value in (True, False)
+        ),
+        True,
+    )
+    heads = [name for name in draws.rules if name.endswith("n_heads")]
+    return [
+        *({}, dict.fromkeys(steps, 2), dict.fromkeys(steps, 3)),
+        *({name: draws.usual[name] // 2} for name in heads),
+        *(flags, {**dict.fromkeys(steps, 2), **flags}),
+    ]
 
 
 class Proof:
@@ -454,6 +461,20 @@ class Proof:
             if usual.get(name) is not None
             and usual[name] not in (value if isinstance(value, list) else [value])
         }
+
+    def tied(self) -> dict[str, str]:
+        """Return the width of a head as it follows from others, if runs kept it so.
+
+        The code reads it where a config states it, and then it may be no other.
+        """
+        name, width = "head_dim", ("//", ("name", "hidden_size"), ("name", "num_attention_heads"))
+        if name in self._draws.rules or not self._draws.rules.keys() >= {*names_in(width)}:
+            return {}
+        draw = next(self._draws.unlike(random.Random(name), _MOST_LAYERS))  # noqa: S311
+        same = evaluate(width, draw.fields)
+        if self._is_free_at(draw, {name: 2 * same}) or not self._is_free_at(draw, {name: same}):
+            return {}
+        return {name: expression(width)}
 
     def _held_apart(self) -> Iterator[tuple[str, Any]]:
         """Yield the held fields that are no knobs of the config: shares of heads, and lists."""

@@ -310,18 +310,12 @@ def _of_length(length: Tree, draws: Draws, windows: Iterable[str]) -> list[Tree]
     plain = (name for name in windows if ("name", name) not in draws.chunks)
     atoms += [("-", ("name", name), ("value", 1)) for name in plain]
     for chunk in draws.chunks:
-        if chunk[0] == "value":
-            atoms += [chunk, ("value", _pairs_of(chunk[1]))]
+        atoms += [chunk] if chunk[0] == "value" else []
         pieces = pieces_of(length, chunk)
         atoms += [("+", chunk, ("value", 1)), pieces, ("+", pieces, ("value", 1))]
     padded: Tree = ("*", ("value", _PADDED), pieces_of(length, ("value", _PADDED)))
     kernels = [("name", name) for name in draws.rules if "conv" in name]
     return [*atoms, padded] + [("+", length, ("-", kernel, ("value", 1))) for kernel in kernels]
-
-
-def _pairs_of(positions: int) -> int:
-    """Return how many pairs of positions there are, such as of a token and an earlier one."""
-    return positions * (positions - 1) // 2
 
 
 def _of_heads(names: Iterable[str]) -> list[Tree]:
