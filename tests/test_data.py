@@ -13,6 +13,7 @@ from weighbridge import data
 from weighbridge.algebra.expr import parse, source
 from weighbridge.blueprint import roles, schema
 from weighbridge.models import catalogue
+from weighbridge.models.compiled import compiled_tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,6 +31,15 @@ SOME = [path for path in PATHS if path not in BLUEPRINTS] + BLUEPRINTS[::20]
 def test_every_table_is_compiled() -> None:
     files = {str(path.relative_to(ROOT)) for path in ROOT.rglob("*.toml")}
     assert files == set(PATHS)
+
+
+def test_every_blueprint_has_its_trees_in_a_wheel() -> None:
+    tables = {path for path, _ in compiled_tables()}
+    trees = {
+        f"{data.PREPARED}/{path[len('blueprints/') : -len('.toml')]}.trees" for path in BLUEPRINTS
+    }
+    assert trees <= tables
+    assert f"{data.PREPARED}/sentence_transformers/Dense.trees" in trees
 
 
 @pytest.mark.parametrize("path", SOME)

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 from weighbridge import data
 from weighbridge.blueprint import roles, schema
-from weighbridge.models import catalogue, libraries
+from weighbridge.models import catalogue
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+_BLUEPRINTS = "blueprints/"
 
 
 def compiled_tables() -> Iterator[tuple[str, bytes]]:
@@ -20,14 +22,10 @@ def compiled_tables() -> Iterator[tuple[str, bytes]]:
     for path in data.toml_paths():
         if path != catalogue.PATH:  # compiled entry by entry below
             yield path, data.marshalled(data.read_toml(path))
-    of_libraries = [
-        f"{library}/{name}"
-        for library in set(libraries.LIBRARIES.values())
-        for name in schema.library_names(library)
-    ]
-    for family in (*schema.families(), *of_libraries):
-        trees = data.marshalled(schema.parsed_expressions(family))
-        yield f"{data.PREPARED}/{family}.trees", trees
+        if path.startswith(_BLUEPRINTS):
+            place = path.removeprefix(_BLUEPRINTS).removesuffix(".toml")
+            trees = data.marshalled(schema.parsed_expressions(place))
+            yield f"{data.PREPARED}/{place}.trees", trees
     for name, content in catalogue.compiled_files().items():
         yield f"{data.PREPARED}/{name}", content
     yield f"{data.PREPARED}/roles", data.marshalled(roles.patterns_by_piece())
