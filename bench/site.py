@@ -6,7 +6,6 @@ Run it on a machine that does nothing else: python bench/site.py. It needs Chrom
 
 from __future__ import annotations
 
-import gzip
 import json
 import os
 import struct
@@ -18,7 +17,7 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
-from sites import built, drive, needs_browser
+from sites import built, bytes_to_fetch, drive, needs_browser
 
 SPARSE_BYTES = 100_000_000_000
 MEGABYTE = 1_000_000
@@ -76,11 +75,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="weighbridge-bench-") as scratch:
         folder = Path(scratch)
         site = built(folder / "site")
-        files = [path for path in site.rglob("*") if path.is_file() and path.name[0] != "_"]
-        packed = [len(gzip.compress(path.read_bytes(), 9)) for path in files]
-        sizes = [min(a, path.stat().st_size) for a, path in zip(packed, files, strict=True)]
-        runtime = sum(a for a, path in zip(sizes, files, strict=True) if "pyodide" in path.parts)
-        print(f"to fetch, compressed: {sum(sizes) / MEGABYTE:.2f} MB")
+        sizes = bytes_to_fetch(site)
+        runtime = sum(size for name, size in sizes.items() if name.startswith("pyodide/"))
+        print(f"to fetch, compressed: {sum(sizes.values()) / MEGABYTE:.2f} MB")
         print(f"of that, Pyodide's own files: {runtime / MEGABYTE:.2f} MB")
         large = sparse_checkpoint(folder / "large.safetensors")
         open_page = {"goto": "{site}/#model=bert-base-chinese"}
