@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import struct
-import subprocess
 import sys
 import tempfile
 import threading
@@ -43,10 +42,14 @@ def sparse_checkpoint(path: Path) -> Path:
 
 
 class Memory:
-    """The largest memory that a page's process had, with what it shares with other processes."""
+    """The largest memory that a page's process had, in bytes, by Linux.
+
+    ``resident`` includes the program and libraries of the browser, which all of its processes
+    share; ``proportional`` divides what is shared by the number of processes that share it.
+    """
 
     def __init__(self) -> None:
-        self.largest_bytes = 0
+        self.resident = self.proportional = 0
         self._is_done = threading.Event()
         self._thread = threading.Thread(target=self._watch)
 
@@ -59,14 +62,18 @@ class Memory:
         self._thread.join()
 
     def _watch(self) -> None:
-        while not self._is_done.wait(0.2):
-            table = subprocess.run(
-                ["ps", "-eo", "rss=,args="], capture_output=True, text=True, check=True
-            ).stdout
-            for line in table.splitlines():
-                kilobytes, _, command = line.strip().partition(" ")
-                if "--type=renderer" in command and "weighbridge-bench" in command:
-                    self.largest_bytes = max(self.largest_bytes, 1024 * int(kilobytes))
+        while not self._is_done.wait(0.1):
+            for process in Path("/proc").glob("[0-9]*"):
+                try:
+                    command = (process / "cmdline").read_text()
+                    if "--type=renderer" not in command or "weighbridge-bench" not in command:
+                        continue
+                    rows = (process / "smaps_rollup").read_text().splitlines()[1:]
+                except (OSError, UnicodeDecodeError):
+                    continue  # it ended
+                kilobytes = {row.partition(":")[0]: int(row.split()[1]) for row in rows}
+                self.resident = max(self.resident, 1024 * kilobytes["Rss"])
+                self.proportional = max(self.proportional, 1024 * kilobytes["Pss"])
 
 
 def main() -> None:
@@ -90,7 +97,8 @@ def main() -> None:
         cold, warm, dropped = seen
         print(f"first answer, cold: {cold['ms'] / 1000:.1f} s")
         print(f"first answer, warm: {warm['ms'] / 1000:.1f} s")
-        print(f"largest memory of a page: {memory.largest_bytes / MEGABYTE:.0f} MB")
+        print(f"largest resident memory of a page: {memory.resident / MEGABYTE:.0f} MB")
+        print(f"its share of that: {memory.proportional / MEGABYTE:.0f} MB")
         size = large.stat().st_size
         print(f"of a file of {size:,} bytes: {dropped['bytes']:,} bytes read")
         print(f"in all: {time.monotonic() - began:.0f} s; load {os.getloadavg()[0]:.1f}")
