@@ -353,7 +353,7 @@ def test_a_diagram_fits_a_phone(model: str, lang: str) -> None:
 def test_a_page_holds_its_diagrams(lang: str) -> None:
     page = explain("bert-base-chinese", lang=lang).page()
     drawings = re.findall(r"<svg .*?</svg>", page, re.DOTALL)
-    assert len(drawings) == 3
+    assert len(drawings) == 4  # with the map of layers
     for drawing in drawings:
         root = ET.fromstring(drawing)  # noqa: S314  # ours
         assert [child.tag for child in root][:2] == ["title", "desc"]

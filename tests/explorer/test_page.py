@@ -14,7 +14,6 @@ import pytest
 
 import weighbridge as wb
 from weighbridge.blueprint.schema import families, load
-from weighbridge.explorer.base_map import HEIGHT, WIDTH, boxes, runs_of
 from weighbridge.ledger.symbols import letters_of
 
 if TYPE_CHECKING:
@@ -48,16 +47,6 @@ def test_the_page_is_complete_without_its_script(page: str) -> None:
     assert "102,267,648" in shown
     assert "<svg" in shown
     assert "V·H + P·H + T·H + 3H" in shown
-
-
-@pytest.mark.parametrize("family", ["bert", "deepseek_v3", "qwen3_next", "llava"])
-def test_every_area_is_true_to_its_parameters(family: str) -> None:
-    ledger = wb.weigh(family).ledger
-    whole = ledger.parameters
-    for box in boxes(runs_of(ledger)):
-        share = box.cell.each * box.run.many / whole
-        assert box.width * box.height / (WIDTH * HEIGHT) == pytest.approx(share, abs=1e-6)
-    assert sum(run.each * run.many for run in runs_of(ledger)) == whole
 
 
 def test_names_from_a_file_are_text(tmp_path: Path) -> None:

@@ -61,6 +61,7 @@ BLOCKS: list[Block] = [
         "reasons",
     ),
     document.Diagram("boxes", "title", plain(HOSTILE), (Box(("word",)),)),
+    document.LayerMap("title", HOSTILE, ()),
 ]
 
 

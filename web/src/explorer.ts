@@ -361,7 +361,7 @@ export class Explorer {
     const runs = this.shown(), { boxes, bands, total } = strata(runs, width, height), out: string[] = [], labels: string[] = [], thin: string[] = [];
     for (const { run, part, cell, x, y, w, h } of boxes)
       if (w > 0 && h > 0) out.push(`<rect class="cell" style="${paint(part.component)}" data-t="${escape(cell.tensor)}" data-k="${escape(run.key)}" ${place(x, y, w, h)}/>`);
-    for (const band of bands) this.drawBand(band, { width, all, slim }, out, labels, thin);
+    bands.forEach((band, at) => this.drawBand(band, { width, all, slim, above: bands[at - 1]?.h ?? 0 }, out, labels, thin));
     svg.setAttribute("viewBox", `0 0 ${all} ${height}`);
     svg.setAttribute("height", String(height));
     svg.setAttribute("aria-label", this.word("map_label", { class: this.data.class, amount: this.amount(total) }));
@@ -377,7 +377,7 @@ export class Explorer {
   /** Return an amount of what the areas stand for. */
   private amount(n: number): string { return this.word(`amount_${this.measure}`, { count: this.measure === "parameters" ? count(n) : amounts[this.measure](n) }); }
 
-  private drawBand({ run, y, h, parts }: Band, { width, all, slim }: { width: number; all: number; slim: boolean }, out: string[], labels: string[], thin: string[]): void {
+  private drawBand({ run, y, h, parts }: Band, { width, all, slim, above }: { width: number; all: number; slim: boolean; above: number }, out: string[], labels: string[], thin: string[]): void {
     const each = h / run.many, lines: string[] = [];
     for (const { part, x, w } of parts) {
       if (x > 0.5 && w > 0.7) lines.push(`M${x.toFixed(2)} ${y.toFixed(2)}v${h.toFixed(2)}`);
@@ -386,7 +386,8 @@ export class Explorer {
     }
     if (each > 2.2) for (let k = 1; k < run.many; k++) lines.push(`M0 ${(y + k * each).toFixed(2)}h${width}`);
     out.push(`<path class="gap ${each > 14 ? "" : "fine"}" d="${lines.join("")}"/>`);
-    if (y > 0.5) out.push(`<path class="cut" d="M0 ${y.toFixed(2)}h${width}"/>`);
+    const cut = Math.min(3, above / 3, h / 3); // px: thinner than what it parts, so that it hides neither
+    if (cut) out.push(`<path class="cut" style="stroke-width:${cut.toFixed(2)}" d="M0 ${y.toFixed(2)}h${width}"/>`);
     if (h < 1 && run.each) thin.push(this.label(run));
     if (!slim && h >= 15) labels.push(this.side(run, width + 12, y, h, all - width - 12));
     const ties = run.parts.flatMap((part) => part.cells.filter((cell) => cell.entry?.tied));

@@ -1,6 +1,6 @@
 // The map: what is stored, in checkpoint order from top to bottom, every area in proportion to its parameters. A row is a
 // layer; layers that follow on each other and are alike are one run, drawn once, so that columns line up and a dial only
-// moves edges: nothing changes places. explorer/base_map.py draws the same boxes.
+// moves edges: nothing changes places. render/layer_map.py draws the same areas.
 
 import type { Contract } from "./contract.ts";
 import type { Int } from "./expr.ts";

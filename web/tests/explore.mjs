@@ -52,6 +52,18 @@ function areas() {
   return worst * (width > 0 ? 1 : NaN);
 }
 
+/** Return the lines between rows of the map that hide a row. */
+function hiding() {
+  const bands = [...new Set([...document.querySelectorAll("[data-at=map] .cell")].map((cell) => `${cell.getAttribute("y")} ${cell.getAttribute("height")}`))].map((one) => one.split(" ").map(Number)).sort((a, b) => a[0] - b[0]);
+  const heights = bands.map(([, height]) => height), tops = bands.map(([y]) => y), cuts = [...document.querySelectorAll("[data-at=map] .cut")];
+  if (!cuts.length) return ["no line between rows"];
+  return cuts.flatMap((cut) => {
+    const y = parseFloat(cut.getAttribute("d").split(" ")[1]), at = tops.findIndex((top) => Math.abs(top - y) < 0.02);
+    const room = Math.min(heights[at], heights[at - 1]) / 3 + 0.02, thick = parseFloat(getComputedStyle(cut).strokeWidth);
+    return thick <= room ? [] : [`a line of ${thick} px in ${room.toFixed(2)} px at ${y}`];
+  });
+}
+
 /** Return what is wrong with the page without its script, on a telephone: words that are broken, and labels below their colours. */
 function plainProblems() {
   const linesOf = (of) => { const range = document.createRange(); range.selectNodeContents(of); return [...range.getClientRects()]; };
@@ -229,6 +241,7 @@ async function drive(file) {
   hold("a font is refused", await page.evaluate(async () => (await document.fonts.ready, [...document.fonts].every(({ status }) => status === "loaded"))));
   found.areas = await page.evaluate(areas);
   hold("an area is not true", found.areas < 1e-4);
+  for (const line of await page.evaluate(hiding)) hold(`a row is hidden: ${line}`, false);
   for (const dial of await page.$$("input[type=range]")) {
     await dial.focus();
     await page.keyboard.press("ArrowRight");

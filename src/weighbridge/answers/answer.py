@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from weighbridge.answers.data_table import DataTable
+    from weighbridge.render.document import Block
 
 
 class Answer:
@@ -67,13 +68,21 @@ class Answer:
 
     def page(self, lang: str | None = None, **choices: Any) -> str:
         """Write it as a self-contained HTML page; see `text`."""
-        return write(self._in_language(lang, choices), "html")
+        return write(self._in_html(lang, choices), "html")
 
     def html(self, lang: str | None = None, **choices: Any) -> str:
         """Write it as a piece of HTML, without scripts or styles of its own; see `text`."""
         from weighbridge.render import html  # noqa: PLC0415  # a terminal does without
 
-        return html.fragment(self._in_language(lang, choices))
+        return html.fragment(self._in_html(lang, choices))
+
+    def pictures(self, lang: str) -> Sequence[Block]:  # noqa: ARG002  # most answers have none
+        """Return the blocks in a language that HTML alone shows, below the others."""
+        return ()
+
+    def _in_html(self, lang: str | None, choices: Mapping[str, Any]) -> Document:
+        document = self._in_language(lang, choices)
+        return document._replace(blocks=(*document.blocks, *self.pictures(document.lang)))
 
     def _in_language(self, lang: str | None, choices: Mapping[str, Any]) -> Document:
         if lang is None:
@@ -92,7 +101,7 @@ class Answer:
         from weighbridge.render.messages import in_language  # noqa: PLC0415
 
         notes = [in_language(f"note: {note}", self.lang) for note in self.notes]
-        return html.fragment(self._in_language(None, {}), notes)
+        return html.fragment(self._in_html(None, {}), notes)
 
 
 class TabularAnswer(Answer):

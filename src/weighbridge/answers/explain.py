@@ -11,6 +11,7 @@ from weighbridge import data
 from weighbridge.algebra.expr import parse, source
 from weighbridge.answers.answer import Answer
 from weighbridge.answers.diagrams import Diagrams
+from weighbridge.answers.layer_maps import layer_map
 from weighbridge.answers.notation import Notation, names_shown
 from weighbridge.answers.sentences import Narrator, marked_shape, picked
 from weighbridge.answers.weigh import Weighing, weigh
@@ -248,6 +249,7 @@ class _Writer:
         blocks: list[Block] = [
             Heading(1, self.title()),
             *opening,
+            layer_map(self.ledger, self.lang),
             *self.sizes(names_shown([*opening, *derivation])),
             *derivation,
             *self.notation.blocks(self.left_out()),

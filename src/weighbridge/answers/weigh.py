@@ -21,13 +21,14 @@ from weighbridge.render.words import label, words
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
     from weighbridge.algebra.polynomial import Polynomial
     from weighbridge.answers.data_table import DataTable
     from weighbridge.ledger.rows import Row, RowGroup
     from weighbridge.models.find import Described, Reading
+    from weighbridge.render.document import Block
 
 _ORIGINS_OF_ENTRIES = {"default": "class_defaults", "reconstructed": "reconstructed"}
 """The words for entries of the catalogue whose config.json was not copied."""
@@ -397,6 +398,12 @@ class Weighing(TabularAnswer):
         table = self.table(by, lang)  # before the legend, because it orders the names
         notes = Notes((*self._sentences(by, lang), *self.known(lang, evidence=evidence)))
         return Document((Together((title, table)), notes), lang)
+
+    def pictures(self, lang: str) -> Sequence[Block]:
+        """Return the map of the layers."""
+        from weighbridge.answers.layer_maps import layer_map  # noqa: PLC0415  # HTML alone has it
+
+        return (layer_map(self.ledger, lang),)
 
     def _data_table(self, by: str) -> DataTable:
         """Return a row for each group, with the shape of a tensor or a formula in field names."""

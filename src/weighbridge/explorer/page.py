@@ -9,11 +9,12 @@ import zlib
 from html import escape
 
 from weighbridge import data
+from weighbridge.answers.layer_maps import layer_map
 from weighbridge.data import LANGUAGES
-from weighbridge.explorer.base_map import map_svg, paint
 from weighbridge.lean_typing import TYPE_CHECKING
 from weighbridge.ledger.lettering import Lettering
 from weighbridge.render.html import LANGUAGE_TAGS
+from weighbridge.render.layer_map import map_on_page, paint
 from weighbridge.render.words import label
 from weighbridge.units import count
 
@@ -98,7 +99,7 @@ def _without_script(weighing: Weighing, lang: str) -> Iterator[str]:
     yield f"<h1>{escape(weighing.model.where)} <small>{escape(weighing.class_name)}</small></h1>"
     yield f'<div class="big">{count(weighing.parameters)}</div>'
     yield f'<p class="under">{escape(lettering.text(ledger.formula()))}</p>'
-    yield f'<section class="card">{map_svg(ledger, lang)}</section>'
+    yield f'<section class="card">{map_on_page(layer_map(ledger, lang))}</section>'
     yield '<section class="card"><div class="wide"><table class="still">'
     heads = (words["component"], words["formula"], words["parameters"])
     kinds = ("", "", ' class="n"')

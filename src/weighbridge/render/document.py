@@ -242,10 +242,39 @@ class Diagram(NamedTuple):
     file: str = ""
 
 
+class MapPart(NamedTuple):
+    """A component of a layer: its key, its name, and its parameters in one layer."""
+
+    component: str
+    name: str
+    each: int
+
+
+class MapRow(NamedTuple):
+    """Layers that follow on each other and are alike: their path, their number, their parts."""
+
+    path: str
+    layers: int
+    parts: tuple[MapPart, ...]
+
+    @property
+    def each(self) -> int:
+        """The parameters of one layer."""
+        return sum(part.each for part in self.parts)
+
+
+class LayerMap(NamedTuple):
+    """A map of layers, every area in proportion to its parameters; only HTML shows it."""
+
+    title: str
+    caption: str
+    rows: tuple[MapRow, ...]
+
+
 Block = (
     Title | Notes | Lines | Parts | NumberedStep | Equalities | Definitions | Comment | Aligned
     | Outline | Annotated | Together | Table | WideTable | Heading | Paragraph | Bullets | Chain
-    | Code | Grid | Diagram
+    | Code | Grid | Diagram | LayerMap
 )  # fmt: skip
 
 NOTHING = Notes(())

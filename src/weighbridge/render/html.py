@@ -21,6 +21,7 @@ from weighbridge.render.document import (
     Equalities,
     Grid,
     Heading,
+    LayerMap,
     Notes,
     NumberedStep,
     Outline,
@@ -31,6 +32,7 @@ from weighbridge.render.document import (
     flat,
     shown_blocks,
 )
+from weighbridge.render.layer_map import described, map_file, map_svg
 from weighbridge.render.prose import Marks, Prose
 from weighbridge.render.table import Table
 
@@ -102,7 +104,12 @@ def fragment(document: Document, notes: Sequence[str] = ()) -> str:
     pieces = []
     for block in shown_blocks((*document.blocks, Notes(tuple(notes)))):
         if isinstance(block, Diagram):
-            pieces.append(_picture(block, prose, lang))
+            names = description(block.parts, prose.values, only_names=True)
+            drawn = svg_file(block, prose.values, lang)
+            pieces.append(_picture(drawn, block.title, names, prose.write(block.caption)))
+        elif isinstance(block, LayerMap):
+            drawn = map_file(block)
+            pieces.append(_picture(drawn, block.title, described(block), escape(block.caption)))
         elif isinstance(block, Annotated):
             pieces.append(annotated.in_notebook(block))
         else:
@@ -208,19 +215,15 @@ def _grid(block: Grid, prose: Prose) -> str:
     return _scrollable(html_table(block.table, prose.write))
 
 
-def _figure(block: Diagram, prose: Prose) -> str:
-    drawing = inline_svg(block, prose.values)
-    caption = f"<figcaption>{prose.write(block.caption)}</figcaption>"
-    return f"<figure>\n{drawing}\n{caption}\n</figure>"
+def _figure(drawing: str, caption: str) -> str:
+    return f"<figure>\n{drawing}\n<figcaption>{caption}</figcaption>\n</figure>"
 
 
-def _picture(block: Diagram, prose: Prose, lang: str) -> str:
-    """Write a diagram as an image, since a notebook may remove the elements of SVG."""
-    names = description(block.parts, prose.values, only_names=True)
-    content = b64encode(svg_file(block, prose.values, lang).encode()).decode()
-    source = f"data:image/svg+xml;base64,{content}"
-    image = f'<img src="{source}" alt="{escape(f"{block.title}: {names}")}">'
-    return f"<p>{image}<br>\n{prose.write(block.caption)}</p>"
+def _picture(svg: str, title: str, content: str, caption: str) -> str:
+    """Write a drawing as an image, since a notebook may remove the elements of SVG."""
+    source = f"data:image/svg+xml;base64,{b64encode(svg.encode()).decode()}"
+    image = f'<img src="{source}" alt="{escape(f"{title}: {content}")}">'
+    return f"<p>{image}<br>\n{caption}</p>"
 
 
 def _scrollable(table: str) -> str:
@@ -282,5 +285,8 @@ _BLOCKS: dict[type, Callable[[Any, Prose], str]] = {
     Chain: _chain_paragraph,
     Code: lambda block, _: f"<pre>{escape(block.source)}</pre>",
     Grid: _grid,
-    Diagram: _figure,
+    Diagram: lambda block, prose: _figure(
+        inline_svg(block, prose.values), prose.write(block.caption)
+    ),
+    LayerMap: lambda block, _: _figure(map_svg(block), escape(block.caption)),
 }

@@ -14,6 +14,7 @@ from weighbridge.render.document import (
     Document,
     Grid,
     Heading,
+    LayerMap,
     Notes,
     Paragraph,
     Title,
@@ -58,7 +59,8 @@ def as_latex(document: Document) -> str:
 def _latex_blocks(blocks: Iterable[Block], prose: Prose) -> Iterator[str]:
     for block in flat(blocks):
         kind: type = type(block)
-        yield _BLOCKS.get(kind, _as_in_terminal)(block, prose)
+        if kind is not LayerMap:
+            yield _BLOCKS.get(kind, _as_in_terminal)(block, prose)
 
 
 def _inline_code(plain: str) -> str:

@@ -21,6 +21,7 @@ from weighbridge.render.document import (
     Document,
     Grid,
     Heading,
+    LayerMap,
     Notes,
     Paragraph,
     Title,
@@ -211,4 +212,5 @@ _BLOCKS: dict[type, Callable[[Any, Prose], str]] = {
     Code: lambda block, _: _fenced("python", block.source),
     Grid: lambda block, prose: markdown_table(prose.table(block.table), _written_cell),
     Diagram: _image,
+    LayerMap: lambda *_: "",
 }

@@ -17,6 +17,7 @@ from weighbridge.render.document import (
     Equalities,
     Grid,
     Heading,
+    LayerMap,
     Lines,
     Notes,
     NumberedStep,
@@ -66,7 +67,7 @@ def _texts(blocks: Iterable[Block], document: Document, screen: Screen) -> Itera
             yield "\n".join(_texts(block.blocks, document, screen))
         elif type(block) in _PROSE:
             yield _PROSE[type(block)](block, prose_of(document), screen)
-        elif block != NOTHING and not isinstance(block, Diagram):
+        elif block != NOTHING and not isinstance(block, Diagram | LayerMap):
             yield _REPORT[type(block)](block, screen)
 
 
