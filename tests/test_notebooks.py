@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
+from base64 import b64decode
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +58,18 @@ def test_every_question_of_the_public_names_is_shown(path: Path) -> None:
         assert f"wb.{name}(" in code
     for cell in cells(path):
         assert all(output["output_type"] != "error" for output in cell.get("outputs", ()))
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
+def test_a_weighing_is_shown_with_its_map(path: Path) -> None:
+    (shown,) = [
+        "".join(output["data"]["text/html"])
+        for cell in cells(path)
+        if "".join(cell["source"]).endswith("\nbert")
+        for output in cell["outputs"]
+    ]
+    (content,) = re.findall(r'src="data:image/svg\+xml;base64,([^"]+)"', shown)
+    assert "<title>BertModel: 102,267,648</title>" in b64decode(content).decode()
 
 
 @pytest.mark.parametrize(
