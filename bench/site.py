@@ -6,11 +6,9 @@ Run it on a machine that does nothing else: python bench/site.py. It needs Chrom
 
 from __future__ import annotations
 
-import gzip
 import json
 import os
 import struct
-import subprocess
 import sys
 import tempfile
 import threading
@@ -18,7 +16,7 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
-from sites import built, drive, needs_browser
+from sites import built, bytes_to_fetch, drive, needs_browser
 
 SPARSE_BYTES = 100_000_000_000
 MEGABYTE = 1_000_000
@@ -44,10 +42,14 @@ def sparse_checkpoint(path: Path) -> Path:
 
 
 class Memory:
-    """The largest memory that a page's process had, with what it shares with other processes."""
+    """The largest memory that a page's process had, in bytes, by Linux.
+
+    ``resident`` includes the program and libraries of the browser, which all of its processes
+    share; ``proportional`` divides what is shared by the number of processes that share it.
+    """
 
     def __init__(self) -> None:
-        self.largest_bytes = 0
+        self.resident = self.proportional = 0
         self._is_done = threading.Event()
         self._thread = threading.Thread(target=self._watch)
 
@@ -60,14 +62,18 @@ class Memory:
         self._thread.join()
 
     def _watch(self) -> None:
-        while not self._is_done.wait(0.2):
-            table = subprocess.run(
-                ["ps", "-eo", "rss=,args="], capture_output=True, text=True, check=True
-            ).stdout
-            for line in table.splitlines():
-                kilobytes, _, command = line.strip().partition(" ")
-                if "--type=renderer" in command and "weighbridge-bench" in command:
-                    self.largest_bytes = max(self.largest_bytes, 1024 * int(kilobytes))
+        while not self._is_done.wait(0.1):
+            for process in Path("/proc").glob("[0-9]*"):
+                try:
+                    command = (process / "cmdline").read_text()
+                    if "--type=renderer" not in command or "weighbridge-bench" not in command:
+                        continue
+                    rows = (process / "smaps_rollup").read_text().splitlines()[1:]
+                except (OSError, UnicodeDecodeError):
+                    continue  # it ended
+                kilobytes = {row.partition(":")[0]: int(row.split()[1]) for row in rows}
+                self.resident = max(self.resident, 1024 * kilobytes["Rss"])
+                self.proportional = max(self.proportional, 1024 * kilobytes["Pss"])
 
 
 def main() -> None:
@@ -76,11 +82,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="weighbridge-bench-") as scratch:
         folder = Path(scratch)
         site = built(folder / "site")
-        files = [path for path in site.rglob("*") if path.is_file() and path.name[0] != "_"]
-        packed = [len(gzip.compress(path.read_bytes(), 9)) for path in files]
-        sizes = [min(a, path.stat().st_size) for a, path in zip(packed, files, strict=True)]
-        runtime = sum(a for a, path in zip(sizes, files, strict=True) if "pyodide" in path.parts)
-        print(f"to fetch, compressed: {sum(sizes) / MEGABYTE:.2f} MB")
+        sizes = bytes_to_fetch(site)
+        runtime = sum(size for name, size in sizes.items() if name.startswith("pyodide/"))
+        print(f"to fetch, compressed: {sum(sizes.values()) / MEGABYTE:.2f} MB")
         print(f"of that, Pyodide's own files: {runtime / MEGABYTE:.2f} MB")
         large = sparse_checkpoint(folder / "large.safetensors")
         open_page = {"goto": "{site}/#model=bert-base-chinese"}
@@ -93,7 +97,8 @@ def main() -> None:
         cold, warm, dropped = seen
         print(f"first answer, cold: {cold['ms'] / 1000:.1f} s")
         print(f"first answer, warm: {warm['ms'] / 1000:.1f} s")
-        print(f"largest memory of a page: {memory.largest_bytes / MEGABYTE:.0f} MB")
+        print(f"largest resident memory of a page: {memory.resident / MEGABYTE:.0f} MB")
+        print(f"its share of that: {memory.proportional / MEGABYTE:.0f} MB")
         size = large.stat().st_size
         print(f"of a file of {size:,} bytes: {dropped['bytes']:,} bytes read")
         print(f"in all: {time.monotonic() - began:.0f} s; load {os.getloadavg()[0]:.1f}")

@@ -48,6 +48,14 @@ def test_a_compiled_table_equals_its_toml(path: str) -> None:
     assert same(marshal.loads(data.marshalled(written)), written)  # noqa: S302  # made a moment ago
 
 
+def test_a_table_is_compiled_to_the_same_bytes_whatever_else_holds_its_parts() -> None:
+    table = {"sizes": [1000, 2000]}
+    alone = data.marshalled(table)
+    held = table["sizes"]
+    assert data.marshalled(table) == alone
+    assert held == [1000, 2000]
+
+
 def same(one: Any, other: Any) -> bool:
     """Whether two values are equal, with the same types and the same order: true is not 1."""
     if type(one) is not type(other):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sites import built, drive, needs_browser, needs_firefox
+from sites import built, bytes_to_fetch, drive, needs_browser, needs_firefox
 
 from weighbridge.cli import main
 
@@ -259,6 +259,11 @@ def test_the_policy_holds_and_nothing_is_asked_of_elsewhere(seen: dict[str, Any]
     }
     assert seen["elsewhere"] == []
     assert not [error for error in seen["errors"] if not error.startswith("console: ")]
+
+
+def test_the_site_is_small_to_fetch(tmp_path: Path) -> None:
+    needs_browser()  # and so Pyodide
+    assert sum(bytes_to_fetch(built(tmp_path / "site")).values()) <= 8_500_000
 
 
 def test_the_package_is_unpacked_in_little_memory(seen: dict[str, Any]) -> None:

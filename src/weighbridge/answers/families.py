@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
-import tomllib
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge import data
 from weighbridge.answers.answer import TabularAnswer
 from weighbridge.answers.data_table import INTEGER, Column, DataTable
+from weighbridge.blueprint.evidence import evidence
 from weighbridge.blueprint.schema import families, known_families
 from weighbridge.errors import UsageError
 from weighbridge.render.document import Document, Notes
@@ -18,8 +17,6 @@ from weighbridge.render.words import words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-_CLASS = re.compile(r"^\[classes\.(\w+)\]$", re.MULTILINE)
 
 
 class Covered(NamedTuple):
@@ -32,31 +29,28 @@ class Covered(NamedTuple):
     configs: int
     holes: tuple[str, ...]
 
+    @classmethod
+    def of(cls, family: str) -> Covered:
+        """Return the evidence of a family that has a blueprint.
+
+        Example:
+            >>> bert = Covered.of("bert")
+            >>> bert.classes[0], bert.configs > 16
+            ('BertModel', True)
+        """
+        found = evidence()[family]
+        return cls(
+            family,
+            tuple(found["classes"]),
+            found["source"],
+            found["by"],
+            found["configs"],
+            tuple(found["holes"]),
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Return the evidence, ready for JSON."""
         return {**self._asdict(), "classes": list(self.classes), "holes": list(self.holes)}
-
-
-def covered(family: str) -> Covered:
-    """Return the evidence of a family, parsing only that part of its file.
-
-    Example:
-        >>> bert = covered("bert")
-        >>> bert.classes[0], bert.configs > 16
-        ('BertModel', True)
-    """
-    whole = data.read_text(f"blueprints/{family}.toml")
-    head = tomllib.loads(whole[: whole.index("\n[defaults]")])
-    proof = head["proof"]
-    classes = (head["class"], *_CLASS.findall(whole))
-    return Covered(
-        family,
-        classes,
-        head["source"],
-        proof["by"],
-        proof["configs"],
-        tuple(proof.get("holes", ())),
-    )
 
 
 def coverage(part: str = "") -> list[Covered]:
@@ -70,7 +64,7 @@ def coverage(part: str = "") -> list[Covered]:
         raise UsageError(
             "no family has this in its name", values={"part": part}, hint=known_families(part)
         )
-    return [covered(name) for name in names]
+    return [Covered.of(name) for name in names]
 
 
 class Families(TabularAnswer):

@@ -72,9 +72,9 @@ def read_toml(path: str) -> dict[str, Any]:
 def read_prepared(name: str, start: int = 0, length: int = -1) -> Any:
     """Return a result that a wheel holds precomputed from its data; None in a checkout.
 
-    The names are ``FAMILY.trees``, for the parsed expressions of a blueprint; ``roles``, for the
-    patterns of tensor names; and those of the catalogue's files. ``start`` and ``length`` select a
-    part of a file, in bytes.
+    The names are ``FAMILY.trees``, for the parsed expressions of a blueprint; ``evidence``, for
+    what is known of each; ``roles``, for the patterns of tensor names; and those of the catalogue's
+    files. ``start`` and ``length`` select a part of a file, in bytes.
     """
     if is_compiled():
         return loaded(f"{COMPILED}/{PREPARED}/{name}", start, length)
@@ -138,11 +138,14 @@ def toml_paths() -> Iterator[str]:
 def marshalled(table: Any) -> bytes:
     """Return a table in the format of a wheel, Python's own `marshal`.
 
-    Every Python since 3.4 reads this version of the format.
+    Every Python since 3.4 reads this version of the format. It writes an object that is used again
+    as a reference, so what it writes depends on what else the process holds. A table that has been
+    read back shares nothing with the process but names, and is also smaller.
     """
     import marshal  # noqa: PLC0415  # only needed to build a wheel
 
-    return marshal.dumps(table, _MARSHAL)
+    once = marshal.loads(marshal.dumps(table, _MARSHAL))  # noqa: S302  # what was just written
+    return marshal.dumps(once, _MARSHAL)
 
 
 def loaded(path: str, start: int = 0, length: int = -1) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weighbridge import data
-from weighbridge.blueprint import roles, schema
+from weighbridge.blueprint import evidence, roles, schema
 from weighbridge.models import catalogue
 
 if TYPE_CHECKING:
@@ -28,4 +28,5 @@ def compiled_tables() -> Iterator[tuple[str, bytes]]:
             yield f"{data.PREPARED}/{place}.trees", trees
     for name, content in catalogue.compiled_files().items():
         yield f"{data.PREPARED}/{name}", content
+    yield f"{data.PREPARED}/evidence", data.marshalled(evidence.read_evidence())
     yield f"{data.PREPARED}/roles", data.marshalled(roles.patterns_by_piece())

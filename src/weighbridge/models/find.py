@@ -393,11 +393,12 @@ def _likely_family(config: Config) -> str:
     """Return the most used family with the class in a config, or else a placeholder."""
     architectures = config.get("architectures")
     if isinstance(architectures, list) and architectures:
-        header = f"\n[classes.{architectures[0]}]\n"
+        from weighbridge.blueprint.evidence import evidence  # noqa: PLC0415  # to explain an error
+
         families = [
             family
-            for family in blueprints.families()
-            if header in data.read_text(f"blueprints/{family}.toml")
+            for family, known in evidence().items()
+            if architectures[0] in known["classes"][1:]
         ]
         releases = catalogue.releases_by_family()
         if families:

@@ -15,9 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 NAME = "weighbridge"
-NOT_IN_BROWSERS = ("derive", "torch")
-"""Rooms that need PyTorch, which does not run in a browser."""
-_TABLES = tuple(f"{NAME}/data/{folder}/" for folder in ("facts", "flows", "operations", "words"))
+NOT_IN_BROWSERS = ("derive", "torch", "data/pages/site")
+"""Rooms that need PyTorch, which does not run in a browser, and the site's own page."""
+_TABLES = tuple(
+    f"{NAME}/data/{folder}/" for folder in ("blueprints", "facts", "flows", "operations", "words")
+)
 """Folders of files that are compiled, of which an archive needs the names alone."""
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the same files make the same archive, whenever it is made
 
