@@ -535,6 +535,37 @@ def test_sizes_that_no_run_had_are_refused(
             _ = ask(family, fields=fields).to_dict()
 
 
+@pytest.mark.parametrize(
+    ("family", "fields"),
+    [
+        ("llama", {"sliding_window": 64}),
+        ("gpt2", {"attention_chunk_size": 64}),
+        ("olmoe", {"layer_types": ["sliding_attention"] * 16}),
+        ("qwen3_moe", {"norm_topk_prob": True, "attention_chunk_size": 64}),
+        ("llava", {"text_config": {"sliding_window": 64}}),
+    ],
+)
+def test_a_window_that_only_the_cache_knows_is_refused(family: str, fields: dict[str, Any]) -> None:
+    config = {"model_type": family, **fields}
+    assert wb.weigh(config).text()
+    with pytest.raises(ModelError, match="which transformers' cache reads of any config"):
+        wb.cost(config)
+
+
+@pytest.mark.parametrize(
+    ("family", "fields"),
+    [
+        ("llama", {"sliding_window": None}),
+        ("qwen3", {"sliding_window": 64}),  # without use_sliding_window it is not kept
+        ("smollm3", {"sliding_window": 64}),
+        ("bert", {"sliding_window": 64}),  # it has no cache
+    ],
+)
+def test_a_window_without_effect_changes_nothing(family: str, fields: dict[str, Any]) -> None:
+    usual, stated = (wb.cost(family, fields=each, sequence=128) for each in ({}, fields))
+    assert stated.figures == usual.figures
+
+
 def test_an_odd_part_of_a_head_is_refused_only_for_a_backward_pass() -> None:
     # phi turns half of its heads: 13 of 26 numbers.
     fields = {"hidden_size": 26 * 32}
