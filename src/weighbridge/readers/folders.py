@@ -204,6 +204,7 @@ KINDS = (
         ("base_model_name_or_path",),
         "is a PEFT adapter ({method}) for the base model {base}, not a whole model",
         (
+            "`weighbridge lora BASE --config {folder}` counts it on a base model",
             "`weighbridge weigh {base}` counts the base model",
             "`weighbridge inspect {folder}` counts the adapter",
         ),
