@@ -266,9 +266,8 @@ class Lora(TabularAnswer):
             notes.append(f"{name} has no module of its own here; {whole} is adapted")
         notes += [f"{name} selects nothing" for name in self.adapter.unmatched]
         if self.differences:
-            notes.append(
-                f"tensors of {FILE} differ from those that its config makes: {len(self.differences)}"
-            )
+            count = len(self.differences)
+            notes.append(f"tensors of {FILE} differ from those that its config makes: {count}")
         return notes
 
     @property
