@@ -203,7 +203,7 @@ class LoraGroup(NamedTuple):
     bytes: int
 
 
-class Difference(NamedTuple):
+class UnlikeTensor(NamedTuple):
     """A tensor with another shape in an adapter's file than its config makes; None: it lacks it."""
 
     name: str
@@ -302,14 +302,14 @@ class Lora(TabularAnswer):
         }
 
     @cached_property
-    def differences(self) -> list[Difference]:
+    def differences(self) -> list[UnlikeTensor]:
         """The tensors in which the adapter's file differs from what its config makes."""
         if self.file is None:
             return []
         made = {tensor.row.name: tensor.row.shape for tensor in self.adapter.tensors}
         held = {row.name: row.shape for row in self.file.rows}
         return [
-            Difference(name, made.get(name), held.get(name))
+            UnlikeTensor(name, made.get(name), held.get(name))
             for name in {**made, **held}
             if made.get(name) != held.get(name)
         ]
@@ -349,12 +349,12 @@ class Lora(TabularAnswer):
             "by": by,
             "groups": self.records(by),
             "modules": self._modules(),
-            "file": self._file(),
+            "file": self._file_compared(),
             "notes": self.notes,
             "evidence": {"source": _source()},
         }
 
-    def _file(self) -> dict[str, Any] | None:
+    def _file_compared(self) -> dict[str, Any] | None:
         if self.file is None:
             return None
         differences = [difference._asdict() for difference in self.differences]
@@ -452,11 +452,11 @@ class Lora(TabularAnswer):
             if units.DTYPE_BITS[base_dtype] < units.DTYPE_BITS["F32"]:
                 sentences.append(texts["kbit"])
         if self.file is not None:
-            sentences.append(self._held(texts))
+            sentences.append(self._comparison(texts))
         sentences.append(Aside(texts["evidence"].format(source=_source())))
         return sentences
 
-    def _held(self, texts: Mapping[str, str]) -> str:
+    def _comparison(self, texts: Mapping[str, str]) -> str:
         """Return whether the adapter's file holds what its config makes."""
         if not self.differences:
             tensors = units.count(len(self.adapter.tensors))

@@ -46,7 +46,7 @@ _PARTS = (
 """The options that name parts of the model."""
 
 
-def _settings() -> tuple[Option, ...]:
+def _of_the_adapter() -> tuple[Option, ...]:
     """Return the options that are settings of the adapter, as peft's `LoraConfig` has them."""
     from weighbridge.costs.lora_settings import BIASES, DEFAULT_RANK, METHODS
 
@@ -88,7 +88,7 @@ def _lora_options() -> Iterable[Addable]:
             "base class"
         ),
         SET,
-        *_settings(),
+        *_of_the_adapter(),
         Option(
             "--config",
             metavar="ADAPTER",
@@ -142,7 +142,7 @@ def _lora(options: argparse.Namespace) -> Lora:
 
 def _refuse_settings(options: argparse.Namespace) -> None:
     """Refuse a setting beside --config, which has them all."""
-    for option in _settings():
+    for option in _of_the_adapter():
         value = getattr(options, option.destination)
         if value != option.absent:
             raise UsageError(

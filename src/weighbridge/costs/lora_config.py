@@ -41,14 +41,14 @@ def settings_in(config: Mapping[str, Any], where: str) -> LoraSettings:
     try:
         return lora_settings(
             r=given.get("r", 0),
-            targets=_names(given.get("target_modules")),
+            targets=_targets(given.get("target_modules")),
             method=METHODS[bool(given.get("use_dora"))],
             rank_pattern=given.get("rank_pattern"),
             layers=given.get("layers_to_transform"),
             bias=given.get("bias", "none"),
             save=given.get("modules_to_save", ()),
             parameters=given.get("target_parameters", ()),
-            exclude=_names(given.get("exclude_modules", ())),
+            exclude=_targets(given.get("exclude_modules", ())),
             task_type=given.get("task_type"),
             ties=bool(given.get("ensure_weight_tying")),
         )
@@ -57,7 +57,7 @@ def settings_in(config: Mapping[str, Any], where: str) -> LoraSettings:
         raise ConfigError(error.what, where=where, values=error.values, hint=hint) from None
 
 
-def _names(given: Any) -> Any:
+def _targets(given: Any) -> Any:
     """Return names of modules; a text other than `ALL_LINEAR` is a regular expression to peft."""
     if isinstance(given, str) and given.lower() != ALL_LINEAR:
         return f"{PATTERN}{given}"
