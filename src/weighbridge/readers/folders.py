@@ -11,6 +11,7 @@ import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge.errors import CheckpointError, shorten
+from weighbridge.readers.remote_code import model_classes
 from weighbridge.readers.rules import LONGEST_CONFIG_BYTES, Rule, is_too_deep, without_secrets
 from weighbridge.readers.stores import open_file, read_object, read_on
 
@@ -163,25 +164,11 @@ def _config_names(content: Mapping[str, Any], folder: str) -> dict[str, str]:  #
 
 def _remote_code_names(content: Mapping[str, Any], folder: str) -> dict[str, str]:  # noqa: ARG001
     """Return the classes that an auto_map names, in the form that `weighbridge derive` takes."""
-    auto_map = content["auto_map"]
-    classes: dict[str, str] = {}
-    if isinstance(auto_map, dict):
-        for auto_class, name in auto_map.items():
-            if isinstance(name, str) and "." in name:
-                module, _, class_name = name.rpartition("--")[2].rpartition(".")
-                classes[str(auto_class)] = f"{module}:{class_name}"
-    config = classes.pop("AutoConfig", "")
-    models = [name for auto, name in classes.items() if auto.startswith("AutoModel")]
-    command = ""
-    if models:
-        command = models[0]
-        if config:
-            command += f" --config {config}"
-    return {
-        "family": str(content.get("model_type", "")),
-        "class": next(iter(models), config).replace(":", "."),
-        "command": command,
-    }
+    named = [*model_classes(content).values()]
+    if isinstance(content["auto_map"], dict):
+        named += [name for name in content["auto_map"].values() if isinstance(name, str)]
+    class_name = next(iter(named), "").rpartition("--")[2]
+    return {"family": str(content.get("model_type", "")), "class": class_name}
 
 
 _INSPECT = "`weighbridge inspect {folder}` counts a checkpoint in it"
@@ -236,7 +223,8 @@ KINDS = (
         ("auto_map",),
         "the model_type {family} has its own code ({class}), which weighbridge does not run",
         (
-            "if you trust that code, derive a blueprint from it: `weighbridge derive {command}`",
+            "if you trust that code, derive a blueprint from it: "
+            "`weighbridge derive --trust-remote-code {folder}`",
             _INSPECT,
         ),
         _remote_code_names,

@@ -7,6 +7,8 @@ import re
 
 from weighbridge.errors import UsageError
 
+REMOTE = "remote_code"
+"""The package as which the code of a model repository is imported."""
 _ADDRESS = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 _FAMILY = re.compile(r"[a-z][a-z0-9_]*")
 # the start of each word in a CamelCase name
