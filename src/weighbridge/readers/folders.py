@@ -172,6 +172,10 @@ def _remote_code_names(content: Mapping[str, Any], folder: str) -> dict[str, str
 
 
 _INSPECT = "`weighbridge inspect {folder}` counts a checkpoint in it"
+_TRUST = (
+    "if you trust that code, derive a blueprint from it: "
+    "`weighbridge derive --trust-remote-code {folder}`"
+)
 _DERIVE = "`weighbridge derive package.module:Class` derives a blueprint from its code"
 
 KINDS = (
@@ -223,8 +227,7 @@ KINDS = (
         ("auto_map",),
         "the model_type {family} has its own code ({class}), which weighbridge does not run",
         (
-            "if you trust that code, derive a blueprint from it: "
-            "`weighbridge derive --trust-remote-code {folder}`",
+            _TRUST,
             _INSPECT,
         ),
         _remote_code_names,

@@ -95,7 +95,11 @@ class _Finder:
         path: Sequence[str] | None = None,  # noqa: ARG002  # the protocol of finders
         target: types.ModuleType | None = None,  # noqa: ARG002
     ) -> ModuleSpec | None:
-        """Return how a module of the package is loaded; None for other modules."""
+        """Return how a module of the package is loaded; None for other modules.
+
+        Raises:
+            ImportError: the folder has no such source, or it is a link that leads out.
+        """
         if not name.startswith(f"{REMOTE}."):
             return None
         place = os.path.join(self._folder, *name.split(".")[1:])
@@ -108,7 +112,7 @@ class _Finder:
             return importlib.util.spec_from_file_location(
                 name, file, loader=_FromSource(name, file), submodule_search_locations=folders
             )
-        return None
+        raise ModuleNotFoundError(f"No module named {name!r}", name=name)  # nor is it looked for
 
 
 class _FromSource(importlib.machinery.SourceFileLoader):

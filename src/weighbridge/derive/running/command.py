@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import shutil
 import sys
 from pathlib import Path
@@ -191,7 +190,7 @@ def _remote(request: DeriveRequest, say: Callable[[str], None]) -> tuple[int, st
     own = request._replace(
         subjects=[f"{REMOTE}.{module}:{name}"],
         config=f"{REMOTE}.{config_module}:{config_name}" if config_name else None,
-        family=re.sub(r"\W", "_", code.family.lower(), flags=re.ASCII) or None,
+        family=code.family or None,
     )
     return _own(own, say, folder)
 
