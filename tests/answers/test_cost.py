@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from functools import partial
 from typing import Any
 
 import pytest
@@ -513,6 +514,64 @@ def test_the_width_of_a_head_of_a_scan_follows_from_their_number() -> None:
 def test_one_query_head_is_refused_where_one_key_head_is() -> None:
     with pytest.raises(ModelError, match=r"several key heads \(.*num_attention_heads = 1\)"):
         _ = wb.cost("falcon", fields={"num_attention_heads": 1}, sequence=9, train=True).figures
+
+
+@pytest.mark.parametrize(
+    ("family", "fields", "expected"),
+    [
+        ("mistral", {"sliding_window": 1}, r"a sliding_window of 2 or more \(sliding_window = 1\)"),
+        ("bamba", {"mamba_n_heads": 1, "mamba_d_head": 8192}, "a mamba_n_heads of 2 or more"),
+        ("llama", {"head_dim": 65}, r"heads of an even width \(head_dim = 65\)"),
+        ("llama", {"hidden_size": 96, "num_attention_heads": 32}, r".* width \(head_dim = 3\)"),
+        ("deepseek_v3", {"qk_rope_head_dim": 33}, r".* width \(qk_rope_head_dim = 33\)"),
+    ],
+)
+def test_sizes_that_no_run_had_are_refused(
+    family: str, fields: dict[str, Any], expected: str
+) -> None:
+    message = rf"operations of {family} were recorded only with {expected}"
+    for ask in (wb.cost, partial(wb.cache, context=64)):
+        with pytest.raises(ModelError, match=message):
+            _ = ask(family, fields=fields).to_dict()
+
+
+@pytest.mark.parametrize(
+    ("family", "fields"),
+    [
+        ("llama", {"sliding_window": 64}),
+        ("gpt2", {"attention_chunk_size": 64}),
+        ("olmoe", {"layer_types": ["sliding_attention"] * 16}),
+        ("qwen3_moe", {"norm_topk_prob": True, "attention_chunk_size": 64}),
+        ("llava", {"text_config": {"sliding_window": 64}}),
+    ],
+)
+def test_a_window_that_only_the_cache_knows_is_refused(family: str, fields: dict[str, Any]) -> None:
+    config = {"model_type": family, **fields}
+    assert wb.weigh(config).text()
+    with pytest.raises(ModelError, match="which transformers' cache reads of any config"):
+        wb.cost(config)
+
+
+@pytest.mark.parametrize(
+    ("family", "fields"),
+    [
+        ("llama", {"sliding_window": None}),
+        ("qwen3", {"sliding_window": 64}),  # without use_sliding_window it is not kept
+        ("smollm3", {"sliding_window": 64}),
+        ("bert", {"sliding_window": 64}),  # it has no cache
+    ],
+)
+def test_a_window_without_effect_changes_nothing(family: str, fields: dict[str, Any]) -> None:
+    usual, stated = (wb.cost(family, fields=each, sequence=128) for each in ({}, fields))
+    assert stated.figures == usual.figures
+
+
+def test_an_odd_part_of_a_head_is_refused_only_for_a_backward_pass() -> None:
+    # phi turns half of its heads: 13 of 26 numbers.
+    fields = {"hidden_size": 26 * 32}
+    assert wb.cost("phi", fields=fields, sequence=9).figures["forward_matmul_flops"]
+    with pytest.raises(ModelError, match=r"even part of a head .* \(head_dim = 26, "):
+        _ = wb.cost("phi", fields=fields, sequence=9, train=True).figures
 
 
 def test_falcon_with_many_key_heads_keeps_all_of_them() -> None:

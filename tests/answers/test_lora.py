@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from chinese import english_in
 
 import weighbridge as wb
+from weighbridge.answers.lora import lora_saved
 from weighbridge.cli import main
-from weighbridge.errors import UsageError
+from weighbridge.errors import UsageError, WeighbridgeError
 from weighbridge.render.table import COLUMNS, width
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 LLAMA = "meta-llama/Llama-3.1-8B"
 OF_QUERY_AND_VALUE = 32 * 16 * ((4096 + 4096) + (4096 + 1024))
@@ -113,3 +118,145 @@ def test_a_table_of_other_forms(capsys: pytest.CaptureFixture[str]) -> None:
     ]
     out, _ = answered(capsys, "lora gpt2 --markdown --lang en")
     assert "| c_attn |" in out
+
+
+# As peft 0.21.2 saves it, without the fields that are null.
+SAVED = {
+    "alpha_pattern": {},
+    "base_model_name_or_path": LLAMA,
+    "bias": "none",
+    "ensure_weight_tying": False,
+    "fan_in_fan_out": False,
+    "inference_mode": True,
+    "init_lora_weights": True,
+    "loftq_config": {},
+    "lora_alpha": 8,
+    "lora_bias": False,
+    "lora_dropout": 0.0,
+    "megatron_core": "megatron.core",
+    "modules_to_save": None,
+    "peft_type": "LORA",
+    "peft_version": "0.21.2",
+    "qalora_group_size": 16,
+    "r": 16,
+    "rank_pattern": {},
+    "target_modules": ["v_proj", "q_proj"],
+    "task_type": "CAUSAL_LM",
+    "use_dora": False,
+    "use_qalora": False,
+}
+
+
+def saved(folder: Path, **changed: Any) -> str:
+    (folder / "adapter_config.json").write_text(json.dumps({**SAVED, **changed}))
+    return str(folder)
+
+
+def test_a_saved_adapter_is_weighed_with_its_base(tmp_path: Path) -> None:
+    folder = saved(tmp_path)
+    adapter = lora_saved(folder)
+    assert adapter.trainable_parameters == OF_QUERY_AND_VALUE
+    assert adapter.all_parameters == wb.lora(LLAMA, r=16, targets="q,v").all_parameters
+    assert adapter.to_dict()["file"] is None
+    assert lora_saved(f"{folder}/adapter_config.json").to_dict() == adapter.to_dict()
+
+
+def test_a_saved_adapter_on_the_command_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = saved(tmp_path)
+    assert main(["weigh", folder]) == 0
+    weighed = capsys.readouterr().out
+    assert main(["lora", LLAMA, "--config", folder]) == 0
+    assert capsys.readouterr().out == weighed
+    assert f"{OF_QUERY_AND_VALUE:,}" in weighed
+    assert main(["weigh", folder, "--by", "tensor", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["by"] == "tensor"
+    assert main(["weigh", folder, "--by", "layer"]) == 2
+    assert "no such grouping" in capsys.readouterr().err
+    assert main(["lora", LLAMA, "--config", folder, "--bias", "all"]) == 2
+    assert "(bias = 'all'). Drop this option, or --config" in capsys.readouterr().err
+
+
+def test_the_class_is_the_one_that_peft_builds_for_the_task(tmp_path: Path) -> None:
+    for family, changed, expected in (
+        ("bert", {"task_type": "SEQ_CLS", "target_modules": ["query"]}, "SequenceClassification"),
+        ("gpt2", {"target_modules": ["c_attn"]}, "GPT2LMHeadModel"),
+        ("t5", {"task_type": "SEQ_2_SEQ_LM", "target_modules": ["q"]}, "ConditionalGeneration"),
+        (
+            "bert",
+            {
+                "task_type": None,
+                "auto_mapping": {"base_model_class": "BertForMaskedLM"},
+                "target_modules": ["query"],
+            },
+            "BertForMaskedLM",
+        ),
+    ):
+        folder = saved(tmp_path, base_model_name_or_path=family, **changed)
+        assert lora_saved(folder).weighing.class_name.endswith(expected)
+
+
+def test_a_file_that_is_not_what_its_config_says(tmp_path: Path) -> None:
+    folder = saved(tmp_path, base_model_name_or_path="llama")
+    name = "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight"
+    header = json.dumps({name: {"dtype": "F32", "shape": [2, 4096], "data_offsets": [0, 32768]}})
+    content = len(header).to_bytes(8, "little") + header.encode() + bytes(32768)
+    (tmp_path / "adapter_model.safetensors").write_bytes(content)
+    adapter = lora_saved(folder)
+    assert len(adapter.differences) == 32 * 2 * 2
+    assert adapter.differences[0] == (name, (16, 4096), (2, 4096))
+    assert adapter.differences[1].found_shape is None
+    assert "differ from those that its config makes: 128" in adapter.notes[-1]
+    assert "expected 16×4,096, found 2×4,096" in " ".join(adapter.text().split())
+    assert not english_in(adapter.text("zh").replace(name, ""))
+
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "another kind": ({"peft_type": "IA3"}, "of the type IA3 is not counted"),
+    "biases of its own": ({"lora_bias": True}, r"are not known \(lora_bias = true\)"),
+    "layers again": ({"layer_replication": [[0, 4], [2, 5]]}, "are not known"),
+    "of a later version": ({"use_new_thing": {"a": 1}}, "are not known"),
+    "no rank": ({"r": None}, "a rank is a positive integer"),
+    "a pattern that is none": ({"target_modules": ".*("}, "no regular expression"),
+    "no base": ({"base_model_name_or_path": None}, "names no base model that can be weighed"),
+    "standard input": ({"base_model_name_or_path": "-"}, "names no base model"),
+    "an address": ({"base_model_name_or_path": "https://a.b/c"}, "names no base model"),
+    "a place elsewhere": ({"base_model_name_or_path": "/root/ckpt/base"}, "names no base model"),
+    "an unknown name": ({"base_model_name_or_path": "me/mine-7b"}, "lora BASE --config ADAPTER"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_saved_adapter_that_is_refused(
+    case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    changed, expected = REFUSED[case]
+    folder = saved(tmp_path, **changed)
+    with pytest.raises(WeighbridgeError, match=expected):
+        lora_saved(folder)
+    assert main(["weigh", folder, "--lang", "zh"]) == 2
+    assert not english_in(capsys.readouterr().err.replace(folder, ""))
+
+
+@pytest.mark.parametrize("name", [*SAVED, "auto_mapping", "exclude_modules", "layers_to_transform"])
+def test_odd_values_of_a_saved_adapter_are_read_or_refused(name: str, tmp_path: Path) -> None:
+    for value in (
+        None,
+        True,
+        -1,
+        1.5,
+        10**30,
+        "",
+        "-",
+        "\n",
+        [],
+        [[]],
+        [None],
+        {},
+        {"a": []},
+        {"": 2},
+    ):
+        folder = saved(tmp_path, **{name: value})
+        with contextlib.suppress(WeighbridgeError):
+            assert lora_saved(folder).trainable_parameters

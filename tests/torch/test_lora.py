@@ -11,6 +11,7 @@ import pytest
 
 import weighbridge as wb
 from weighbridge import data
+from weighbridge.answers.lora import lora_saved
 from weighbridge.costs.adapting import Adapting
 from weighbridge.costs.lora import LoraAdapter, lora_tensors
 from weighbridge.costs.lora_settings import lora_settings
@@ -187,6 +188,9 @@ def check(name: str, folder: Path, *, dtype: str = "float32", **settings: Any) -
     counts = (adapter.trainable_parameters, adapter.all_parameters)
     assert counts == made.get_nb_trainable_parameters()
     assert adapter.file_bytes == file_bytes
+    saved = lora_saved(folder, config, tiny.class_name)
+    assert saved.differences == []
+    assert (saved.trainable_parameters, saved.all_parameters) == counts
 
 
 PLAIN = {

@@ -73,7 +73,7 @@ class RunLettering(Lettering):
         return rule == ("value", True)
 
     def note_saved(self, kind: str, entry: OperationTemplate) -> None:
-        """Note the rule that `Operations.check_saved` refuses configs by, where a size shows it."""
+        """Note the rule that `Operations.check_sizes` refuses configs by, where a size shows it."""
         if kind not in OF_BACKWARD:
             return
         named = {name for dim in entry.dims for name in names_in(dim)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import cached_property
 
 from weighbridge import data, units
@@ -9,6 +10,7 @@ from weighbridge.answers.answer import TabularAnswer
 from weighbridge.answers.weigh import weigh
 from weighbridge.costs.costs import weight_bytes
 from weighbridge.costs.lora import lora_tensors
+from weighbridge.costs.lora_config import class_adapted, settings_in
 from weighbridge.costs.lora_settings import DEFAULT_RANK, lora_settings
 from weighbridge.costs.quantization import (
     Quantization,
@@ -17,9 +19,12 @@ from weighbridge.costs.quantization import (
     stored_elements,
     weights_of,
 )
-from weighbridge.errors import ModelError, UsageError
+from weighbridge.errors import ConfigError, ModelError, UnknownNameError, UsageError, printable
 from weighbridge.lean_typing import TYPE_CHECKING, NamedTuple
+from weighbridge.models.find import find
 from weighbridge.models.quantization import quantization_of
+from weighbridge.readers.adapter import CONFIG
+from weighbridge.readers.stores import read_object
 from weighbridge.render.document import Aside, Document, Notes, Title, Together
 from weighbridge.render.table import Table
 from weighbridge.render.words import words
@@ -33,6 +38,7 @@ if TYPE_CHECKING:
     from weighbridge.costs.lora import LoraAdapter, LoraTensor
     from weighbridge.costs.lora_settings import LoraSettings
     from weighbridge.models.find import Described
+    from weighbridge.readers import StoredCheckpoint
 
 NF4 = {
     "quant_method": "bitsandbytes",
@@ -42,6 +48,8 @@ NF4 = {
 }
 """The settings of QLoRA's base, for transformers' BitsAndBytesConfig."""
 
+FILE = "adapter_model.safetensors"
+_GIVE_BASE = "`weighbridge lora BASE --config ADAPTER` counts it on a base model of your choice"
 _MOST_MEANINGS = 8  # names of modules that a note lists for a short name
 
 
@@ -114,6 +122,72 @@ def lora(  # noqa: PLR0913  # each is a word of its own for the user
     return Lora(weighing, settings, qlora=qlora)
 
 
+def lora_saved(
+    adapter: str | os.PathLike[str],
+    base: Described | None = None,
+    class_name: str | None = None,
+    *,
+    dtype: str | None = None,
+    qlora: bool = False,
+    fields: Mapping[str, Any] | None = None,
+) -> Lora:
+    """Return an adapter that peft has saved, with its base model.
+
+    The settings are those of its ``adapter_config.json``. If ``adapter_model.safetensors`` is
+    there, its header is held against them.
+
+    Args:
+        adapter: the folder of the adapter, or its ``adapter_config.json``.
+        base: the base model, as for `weigh`; by default the one that the config names.
+        class_name: as for `weigh`; by default the class that peft builds for the adapter's task.
+        dtype: as for `lora`.
+        qlora: as for `lora`.
+        fields: fields of the base model's config to replace.
+
+    Raises:
+        ModelError: it is no adapter of LoRA, its config has a setting whose tensors are not known,
+            or there is no such base model.
+        ConfigError: a config cannot be read.
+        CheckpointError: the adapter's file cannot be read.
+    """
+    path = os.fspath(adapter)
+    place = path if path.endswith(".json") else os.path.join(path, CONFIG)
+    config = read_object(place)
+    settings = settings_in(config, place)
+    if dtype is not None:
+        settings = settings._replace(dtype=units.dtype(dtype))
+    named = _base_named(config, place) if base is None else base
+    if class_name is None:
+        found = find(named, fields)
+        names, usual = found.blueprint.class_names, found.default_class
+        class_name = class_adapted(config, names, usual)
+    weighing = weigh(named, class_name, fields=fields)
+    return Lora(weighing, settings, qlora=qlora, file=_file_in(os.path.dirname(place)))
+
+
+def _file_in(folder: str) -> StoredCheckpoint | None:
+    """Return what the header of an adapter's file says; None if there is none."""
+    from weighbridge import readers  # noqa: PLC0415  # most adapters are not made yet
+
+    path = os.path.join(folder, FILE)
+    return readers.read(path) if os.path.isfile(path) else None
+
+
+def _base_named(config: Mapping[str, Any], place: str) -> str:
+    """Return the base model that an adapter's config names: a name, or a local path."""
+    named = config.get("base_model_name_or_path")
+    what = "the adapter's config names no base model that can be weighed"
+    if not isinstance(named, str) or named in ("", "-") or "://" in named:
+        raise ModelError(what, where=place, values={"base": named}, hint=_GIVE_BASE)
+    try:
+        find(named)
+    except (UnknownNameError, ConfigError) as error:
+        if isinstance(error, ConfigError) and os.path.exists(named):
+            raise
+        raise ModelError(what, where=place, values={"base": named}, hint=_GIVE_BASE) from None
+    return named
+
+
 class LoraGroup(NamedTuple):
     """The tensors of an adapter for one target, or for one module.
 
@@ -129,8 +203,16 @@ class LoraGroup(NamedTuple):
     bytes: int
 
 
+class UnlikeTensor(NamedTuple):
+    """A tensor with another shape in an adapter's file than its config makes; None: it lacks it."""
+
+    name: str
+    expected_shape: tuple[int, ...] | None
+    found_shape: tuple[int, ...] | None
+
+
 class Lora(TabularAnswer):
-    """What `lora` returns.
+    """What `lora` and `lora_saved` return. The latter has the adapter's ``file``, if there is one.
 
     Example:
         >>> adapter = lora("gpt2", "GPT2LMHeadModel", r=4, method="dora")
@@ -142,8 +224,15 @@ class Lora(TabularAnswer):
 
     groupings = ("target", "module", "tensor")
 
-    def __init__(self, weighing: Weighing, settings: LoraSettings, *, qlora: bool = False) -> None:
-        self.weighing, self.settings, self.qlora = weighing, settings, qlora
+    def __init__(
+        self,
+        weighing: Weighing,
+        settings: LoraSettings,
+        *,
+        qlora: bool = False,
+        file: StoredCheckpoint | None = None,
+    ) -> None:
+        self.weighing, self.settings, self.qlora, self.file = weighing, settings, qlora, file
         self.adapter: LoraAdapter = lora_tensors(weighing.ledger, settings)
         self.base_bytes: int = self._base_bytes()
         """The bytes of the weights of the model, which are not trained."""
@@ -176,6 +265,9 @@ class Lora(TabularAnswer):
             whole = ", ".join(chosen.meanings[name])
             notes.append(f"{name} has no module of its own here; {whole} is adapted")
         notes += [f"{name} selects nothing" for name in self.adapter.unmatched]
+        if self.differences:
+            count = len(self.differences)
+            notes.append(f"tensors of {FILE} differ from those that its config makes: {count}")
         return notes
 
     @property
@@ -208,6 +300,19 @@ class Lora(TabularAnswer):
             "gradient_bytes": adapter.parameter_bytes,
             "optimizer_bytes": adapter.optimizer_bytes,
         }
+
+    @cached_property
+    def differences(self) -> list[UnlikeTensor]:
+        """The tensors in which the adapter's file differs from what its config makes."""
+        if self.file is None:
+            return []
+        made = {tensor.row.name: tensor.row.shape for tensor in self.adapter.tensors}
+        held = {row.name: row.shape for row in self.file.rows}
+        return [
+            UnlikeTensor(name, made.get(name), held.get(name))
+            for name in {**made, **held}
+            if made.get(name) != held.get(name)
+        ]
 
     def groups(self, by: str = "target") -> list[LoraGroup]:
         """Return the tensors in groups, by target or by module."""
@@ -244,9 +349,17 @@ class Lora(TabularAnswer):
             "by": by,
             "groups": self.records(by),
             "modules": self._modules(),
+            "file": self._file_compared(),
             "notes": self.notes,
             "evidence": {"source": _source()},
         }
+
+    def _file_compared(self) -> dict[str, Any] | None:
+        if self.file is None:
+            return None
+        differences = [difference._asdict() for difference in self.differences]
+        tensors = len(self.file.rows)
+        return {"path": self.file.path, "tensors": tensors, "differences": differences}
 
     def _modules(self) -> list[dict[str, Any]]:
         modules: dict[str, list[dict[str, Any]]] = {}
@@ -268,6 +381,7 @@ class Lora(TabularAnswer):
             dtype=self.adapter.dtype,
         )
         title = Together((Title(heading, wraps=True), self._totals(texts)))
+        self.data_table(by)  # refuses another grouping
         table = self._tensors(texts) if by == "tensor" else self._groups(by, texts)
         return Document((title, table, Notes(tuple(self._sentences(texts)))), lang)
 
@@ -337,8 +451,28 @@ class Lora(TabularAnswer):
             sentences.append(texts["nf4"].format(base=base_dtype))
             if units.DTYPE_BITS[base_dtype] < units.DTYPE_BITS["F32"]:
                 sentences.append(texts["kbit"])
+        if self.file is not None:
+            sentences.append(self._comparison(texts))
         sentences.append(Aside(texts["evidence"].format(source=_source())))
         return sentences
+
+    def _comparison(self, texts: Mapping[str, str]) -> str:
+        """Return whether the adapter's file holds what its config makes."""
+        if not self.differences:
+            tensors = units.count(len(self.adapter.tensors))
+            return texts["held"].format(file=FILE, tensors=tensors)
+        first = self.differences[0]
+        expected, found = (
+            texts["absent"] if shape is None else "×".join(map(units.count, shape))
+            for shape in first[1:]
+        )
+        return texts["differs"].format(
+            file=FILE,
+            differences=units.count(len(self.differences)),
+            name=printable(first.name),
+            expected=expected,
+            found=found,
+        )
 
     def _data_table(self, by: str) -> DataTable:
         from weighbridge.answers.data_table import (  # noqa: PLC0415  # a terminal does without

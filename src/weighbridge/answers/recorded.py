@@ -77,7 +77,7 @@ class RecordedModel(NamedTuple):
         Raises:
             ModelError: they were not recorded for such a config.
         """
-        self.known.check_saved(kind, self.names())
+        self.known.check_sizes(kind, self.names())
         return self.known.entries(self.class_name, kind)
 
     def bind(self, kind: str, names: Mapping[str, Any]) -> list[Operation]:
@@ -131,6 +131,7 @@ def recorded(
     weighing = weighed(found, chosen, dtype=dtype, strict=strict)
     _check_held(weighing, known)
     _check_computed(weighing, known)
+    _check_read_by_caches(weighing, known)
     _check_values(weighing, known)
     _check_modules(weighing, known)
     return RecordedModel(weighing, known, choice)
@@ -175,6 +176,22 @@ def _check_computed(weighing: Weighing, known: Operations) -> None:
                 f"{shorten(computed)}",
                 values={name: stated},
                 hint="`weighbridge measure` runs the class itself",
+            )
+
+
+def _check_read_by_caches(weighing: Weighing, known: Operations) -> None:
+    """Refuse a config with a window for its cache, in a family that knows of none."""
+    blueprint = weighing.model.blueprint
+    if not known.entries(weighing.class_name, "prefilled"):
+        return
+    own = {*known.fields, *known.held, *known.computed, *blueprint.fields, *blueprint.inert}
+    for name, value in weighing.model.given.items():
+        if name.rpartition(".")[2] in READ_BY_CACHES and value is not None and name not in own:
+            raise ModelError(
+                f"the operations of {known.family} were recorded without {name}, which is no field "
+                "of the family, but which transformers' cache reads of any config",
+                values={name: value},
+                hint="take it out of the config, or set it to null",
             )
 
 
@@ -254,6 +271,9 @@ def _fields(weighing: Weighing) -> dict[str, Any]:
             rotated[ROTATED] = rope[ROTATED]
     return {**rotated, **given, **weighing.model.fields}
 
+
+READ_BY_CACHES = ("layer_types", "sliding_window", "attention_chunk_size", "kv_sharing_modes")
+"""What `DynamicCache` of transformers 5.23.0 reads of any config (`get_layer_types_and_kwargs`)."""
 
 _POSITIONS = ("max_position_embeddings", "max_target_positions", "n_positions", "n_ctx")
 """The fields that say how many positions are learned."""

@@ -36,6 +36,9 @@ TENSORS = ("saved", "checkpointed", "prefilled", "stepped")
 ALL_KINDS = (*PRODUCTS, *TENSORS)
 OF_BACKWARD = ("saved", "checkpointed")
 """The kinds of tensors that a backward pass needs."""
+_MEASURE = "`weighbridge measure` runs the class itself"
+NEVER_ONE = ("sliding_window", "mamba_n_heads")
+"""Sizes that no run had at 1, where operations are others."""
 KEY_HEADS = ("num_key_value_heads", "num_kv_heads")
 RUN_NAMES = (
     *("batch", "sequence", "target", "past", "choices", "images", "patches"),
@@ -194,44 +197,54 @@ class Operations:
                 return name, f"{sub_config}{dot}num_attention_heads"
         return ()
 
-    def check_saved(self, kind: str, names: Mapping[str, Any]) -> None:
-        """Refuse what a backward pass needs of heads that no run had.
+    def check_sizes(self, kind: str, names: Mapping[str, Any]) -> None:
+        """Refuse sizes that no run had, and with which operations of a kind are others.
 
-        One key head is refused if it is unproved, and so is one query head: the repetition of one
-        may be a view, that of several is a copy. So is an odd part of a head that rotary embeddings
-        turn. FLOPs and the cache are the same expressions.
+        A window of one token is none to the cache of transformers. Heads of one number, of which
+        rotary embeddings turn pairs, become pairs. What a backward pass needs depends on whether
+        there is one key head or query head: the repetition of one may be a view, that of several is
+        a copy. It also depends on whether the part of a head that rotary embeddings turn is even.
 
         Raises:
-            ModelError: ``kind`` is such a kind, and ``names`` has such heads.
+            ModelError: ``names`` has such sizes.
         """
-        if kind not in OF_BACKWARD:
-            return
-        self._check_rotated(names)
+        for name, value in names.items():
+            if value == 1 and _last(name) in NEVER_ONE:
+                raise ModelError(
+                    f"the operations of {self.family} were recorded only with a {name} of 2 or "
+                    "more",
+                    values={name: value},
+                    hint=_MEASURE,
+                )
+        self._check_rotated(kind, names)
         one = [name for name in self.never_one if names.get(name) == 1]
-        if one:
+        if one and kind in OF_BACKWARD:
             raise ModelError(
                 f"what {self.family} saves for a backward pass was recorded only with several key "
                 "heads",
                 values=dict.fromkeys(one, 1),
-                hint="`weighbridge measure` runs the class itself",
+                hint=_MEASURE,
             )
 
-    def _check_rotated(self, names: Mapping[str, Any]) -> None:
+    def _check_rotated(self, kind: str, names: Mapping[str, Any]) -> None:
         """Refuse an odd part of a head: its angles are kept in pairs, one more than it has."""
         share = names.get(ROTATED, self.held.get(ROTATED))
-        head = names.get("head_dim")
-        if head is None and names.get("num_attention_heads"):
-            head = names.get("hidden_size", 0) // names["num_attention_heads"]
-        if type(share) is not float or share == 1 or type(head) is not int:
+        name, head = _head(names)
+        if type(share) is not float or type(head) is not int or int(head * share) % 2 == 0:
             return
-        if int(head * share) % 2 == 0:
-            return
-        raise ModelError(
-            f"what {self.family} saves for a backward pass was recorded only with an even part of "
-            "a head that rotary embeddings turn",
-            values={"head_dim": head, ROTATED: share},
-            hint="`weighbridge measure` runs the class itself",
-        )
+        if share == 1:
+            raise ModelError(
+                f"the operations of {self.family} were recorded only with heads of an even width",
+                values={name: head},
+                hint=_MEASURE,
+            )
+        if kind in OF_BACKWARD:
+            raise ModelError(
+                f"what {self.family} saves for a backward pass was recorded only with an even part "
+                "of a head that rotary embeddings turn",
+                values={name: head, ROTATED: share},
+                hint=_MEASURE,
+            )
 
     def entries(self, class_name: str, kind: str) -> tuple[OperationTemplate, ...]:
         """Return a class's operations of one of `KINDS`.
@@ -285,7 +298,7 @@ class Operations:
             ModelError: there is no such class.
             ExpressionError: a name has no value, or an expression does not give a size.
         """
-        self.check_saved(kind, names)
+        self.check_sizes(kind, names)
         binding = _Binding(self.repeat, names)
         return list(chain.from_iterable(map(binding.bound, self.entries(class_name, kind))))
 
@@ -345,6 +358,20 @@ class _Binding:
             if evaluate(when, names):
                 holding.append(place)
         return tuple(holding)
+
+
+def _last(name: str) -> str:
+    return name.rpartition(".")[2]
+
+
+def _head(names: Mapping[str, Any]) -> tuple[str, Any]:
+    """Return the width of the heads that rotary embeddings turn, with the name to show for it."""
+    for name in ("qk_rope_head_dim", "head_dim"):
+        if names.get(name) is not None:
+            return name, names[name]
+    if names.get("num_attention_heads"):
+        return "head_dim", names.get("hidden_size", 0) // names["num_attention_heads"]
+    return "", None
 
 
 def _dim_size(dim: Tree, names: Mapping[str, Any]) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from weighbridge.cli.commands import Command
 from weighbridge.cli.options import BY, CLASS, DTYPE, FORMS, MODEL, SET, Option, fields
+from weighbridge.errors import UsageError
 from weighbridge.lean_typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -45,17 +46,11 @@ _PARTS = (
 """The options that name parts of the model."""
 
 
-def _lora_options() -> Iterable[Addable]:
-    from weighbridge.answers.lora import Lora
+def _of_the_adapter() -> tuple[Option, ...]:
+    """Return the options that are settings of the adapter, as peft's `LoraConfig` has them."""
     from weighbridge.costs.lora_settings import BIASES, DEFAULT_RANK, METHODS
 
     return (
-        MODEL,
-        CLASS.but(
-            help="the class to adapt; by default the config's class if it generates text, else the "
-            "base class"
-        ),
-        SET,
         Option(
             "-r",
             "--rank",
@@ -80,6 +75,26 @@ def _lora_options() -> Iterable[Addable]:
             help="the biases to train: none, all, or those of adapted modules",
         ),
         *_PARTS,
+    )
+
+
+def _lora_options() -> Iterable[Addable]:
+    from weighbridge.answers.lora import Lora
+
+    return (
+        MODEL,
+        CLASS.but(
+            help="the class to adapt; by default the config's class if it generates text, else the "
+            "base class"
+        ),
+        SET,
+        *_of_the_adapter(),
+        Option(
+            "--config",
+            metavar="ADAPTER",
+            help="the folder of an adapter that peft has saved, or its adapter_config.json: take "
+            "the settings from there, and compare its file",
+        ),
         DTYPE.but(help="the dtype of the adapter; by default float32, as peft has it"),
         Option(
             "--qlora",
@@ -92,9 +107,19 @@ def _lora_options() -> Iterable[Addable]:
 
 
 def _lora(options: argparse.Namespace) -> Lora:
-    from weighbridge.answers.lora import lora
+    from weighbridge.answers.lora import lora, lora_saved
     from weighbridge.costs.lora_settings import rank_pattern
 
+    if options.config:
+        _refuse_settings(options)
+        return lora_saved(
+            options.config,
+            options.model,
+            options.class_name,
+            dtype=options.dtype,
+            qlora=options.qlora,
+            fields=fields(options.fields),
+        )
     return lora(
         options.model,
         options.class_name,
@@ -113,6 +138,18 @@ def _lora(options: argparse.Namespace) -> Lora:
         qlora=options.qlora,
         fields=fields(options.fields),
     )
+
+
+def _refuse_settings(options: argparse.Namespace) -> None:
+    """Refuse a setting beside --config, which has them all."""
+    for option in _of_the_adapter():
+        value = getattr(options, option.destination)
+        if value != option.absent:
+            raise UsageError(
+                "--config has the settings of the adapter",
+                values={option.destination: value},
+                hint="drop this option, or --config",
+            )
 
 
 COMMANDS = {"lora": Command(_lora_options, _lora, choices=("by",))}

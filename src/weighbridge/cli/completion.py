@@ -23,6 +23,7 @@ KINDS = {
     "OTHER": ("model", "file"),
     "[MODEL] NUMBER": ("model",),
     "CHECKPOINT": ("file",),
+    "ADAPTER": ("file",),
     "ARTICLE": ("file",),
     "DATA": ("file",),
     "FILE": ("file",),

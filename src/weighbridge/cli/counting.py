@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from weighbridge.answers.answer import Answer
     from weighbridge.answers.explain import Article, ArticleStyle
+    from weighbridge.answers.lora import Lora
     from weighbridge.answers.pipeline import PipelineWeighing
     from weighbridge.answers.weigh import Weighing
     from weighbridge.cli.options import Addable
@@ -43,14 +44,18 @@ def _weigh(options: argparse.Namespace) -> Weighing:
     return weigh(options.model, options.class_name, **asked_of_model(options))
 
 
-def _weigh_any(options: argparse.Namespace) -> Weighing | PipelineWeighing:
-    """Weigh a model, or all models of a folder of several."""
+def _weigh_any(options: argparse.Namespace) -> Weighing | PipelineWeighing | Lora:
+    """Weigh a model, all models of a folder of several, or an adapter with its base."""
     import os
 
     asked = asked_of_model(options)
     is_whole = not options.class_name and not asked.get("fields") and not asked.get("blueprint")
     if not is_whole or not os.path.isdir(options.model):
         return _weigh(options)
+    from weighbridge.readers.adapter import is_adapter
+
+    if is_adapter(options.model) and not asked["dtype"] and not asked["strict"]:
+        return _weigh_adapter(options)
     from weighbridge.answers.pipeline import encoder_class, weigh_pipeline
     from weighbridge.readers.sentence import models_in, transformer_alone
 
@@ -61,6 +66,14 @@ def _weigh_any(options: argparse.Namespace) -> Weighing | PipelineWeighing:
         options.class_name = encoder_class(os.path.join(options.model, alone.path), alone)
         return _weigh(options)
     return weigh_pipeline(options.model, dtype=asked["dtype"], strict=asked["strict"])
+
+
+def _weigh_adapter(options: argparse.Namespace) -> Lora:
+    from weighbridge.answers.lora import Lora, lora_saved
+
+    if options.by == BY.absent:
+        options.by = Lora.groupings[0]
+    return lora_saved(options.model)
 
 
 _MARKDOWN = ("markdown", "zhihu")  # formats whose diagrams are files

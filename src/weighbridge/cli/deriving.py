@@ -64,6 +64,12 @@ def _derive_options() -> Iterable[Addable]:
         CLASS.but(
             dest="classes", action="append", help="derive this task class too, and no others"
         ),
+        Option(
+            "--trust-remote-code",
+            action="store_true",
+            help="FAMILY is the folder of a model repository with code of its own: run that code, "
+            "which may do anything that you may, and derive the class that its config.json names",
+        ),
         *_INSTEAD,
         OUTPUT.but(
             help="the file to write, or for several families the folder. By default, one family "
@@ -104,6 +110,7 @@ def _derive(options: argparse.Namespace) -> Answer:
         again=options.again,
         operations=options.operations,
         flow=options.flow,
+        trust_remote_code=options.trust_remote_code,
         lang=options.lang,
     )
     status, text = run_request(request, partial(say, lang=options.lang))

@@ -73,14 +73,15 @@ def _tried(
     """Return the kinds of values that each field of a stranger's code was tried with.
 
     The code may do something else with another kind: ``if isinstance(heads, dict)``. Configs of
-    transformers hold values of other kinds that say how a model is loaded.
+    transformers hold values of other kinds that say how a model is loaded. A field that is left out
+    was tried with its parameter's default, which may be null.
     """
     if not subject.is_explored_for_equals:
         return {}
-    kinds = {
-        knob.path: {kind_name(value) for value in (knob.value, *findings.accepted(knob.path))}
-        for knob in knobs
-    }
+    kinds = {}
+    for knob in knobs:
+        values = (knob.value, *findings.accepted(knob.path))
+        kinds[knob.path] = {*map(kind_name, (*values, subject.stated.get(knob.path, knob.value)))}
     return {path: sorted(kinds[path]) for path in sorted(kinds)}
 
 

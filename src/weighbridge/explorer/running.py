@@ -149,7 +149,7 @@ class _RunOfPage:
         for field in self.known.never_one:
             heads = own_fields.get(field)
             if type(heads) is int:
-                held.setdefault(field, [*range(2, _MOST_TIMES * heads + 1)])  # see `check_saved`
+                held.setdefault(field, [*range(2, _MOST_TIMES * heads + 1)])  # see `check_sizes`
         return {
             name: [value_json(each) for each in (value if isinstance(value, list) else [value])]
             for name, value in held.items()

@@ -111,6 +111,12 @@ def adapter_in(found: StoredCheckpoint) -> Adapter | None:
     )
 
 
+def is_adapter(folder: str) -> bool:
+    """Whether a folder holds an adapter that PEFT has saved, and no model of its own."""
+    held = [os.path.isfile(os.path.join(folder, name)) for name in (CONFIG, "config.json")]
+    return held == [True, False]
+
+
 def shapes_for(
     part: AdapterTensor, weight: tuple[int, ...], joined: AdapterTensor | None
 ) -> list[tuple[int, ...]]:

@@ -11,6 +11,7 @@ import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge.errors import CheckpointError, shorten
+from weighbridge.readers.remote_code import model_classes
 from weighbridge.readers.rules import LONGEST_CONFIG_BYTES, Rule, is_too_deep, without_secrets
 from weighbridge.readers.stores import open_file, read_object, read_on
 
@@ -163,28 +164,18 @@ def _config_names(content: Mapping[str, Any], folder: str) -> dict[str, str]:  #
 
 def _remote_code_names(content: Mapping[str, Any], folder: str) -> dict[str, str]:  # noqa: ARG001
     """Return the classes that an auto_map names, in the form that `weighbridge derive` takes."""
-    auto_map = content["auto_map"]
-    classes: dict[str, str] = {}
-    if isinstance(auto_map, dict):
-        for auto_class, name in auto_map.items():
-            if isinstance(name, str) and "." in name:
-                module, _, class_name = name.rpartition("--")[2].rpartition(".")
-                classes[str(auto_class)] = f"{module}:{class_name}"
-    config = classes.pop("AutoConfig", "")
-    models = [name for auto, name in classes.items() if auto.startswith("AutoModel")]
-    command = ""
-    if models:
-        command = models[0]
-        if config:
-            command += f" --config {config}"
-    return {
-        "family": str(content.get("model_type", "")),
-        "class": next(iter(models), config).replace(":", "."),
-        "command": command,
-    }
+    named = [*model_classes(content).values()]
+    if isinstance(content["auto_map"], dict):
+        named += [name for name in content["auto_map"].values() if isinstance(name, str)]
+    class_name = next(iter(named), "").rpartition("--")[2]
+    return {"family": str(content.get("model_type", "")), "class": class_name}
 
 
 _INSPECT = "`weighbridge inspect {folder}` counts a checkpoint in it"
+_TRUST = (
+    "if you trust that code, derive a blueprint from it: "
+    "`weighbridge derive --trust-remote-code {folder}`"
+)
 _DERIVE = "`weighbridge derive package.module:Class` derives a blueprint from its code"
 
 KINDS = (
@@ -204,6 +195,7 @@ KINDS = (
         ("base_model_name_or_path",),
         "is a PEFT adapter ({method}) for the base model {base}, not a whole model",
         (
+            "`weighbridge lora BASE --config {folder}` counts it on a base model",
             "`weighbridge weigh {base}` counts the base model",
             "`weighbridge inspect {folder}` counts the adapter",
         ),
@@ -235,7 +227,7 @@ KINDS = (
         ("auto_map",),
         "the model_type {family} has its own code ({class}), which weighbridge does not run",
         (
-            "if you trust that code, derive a blueprint from it: `weighbridge derive {command}`",
+            _TRUST,
             _INSPECT,
         ),
         _remote_code_names,

@@ -532,7 +532,7 @@ REFUSED = {
     ),
     "nothing in it": (("own_models.strange:Empty", None), "holds no parameters"),
     "no name of a family": (
-        ("own_models.gpt:GPT", None, {}, "My-GPT"),
+        ("own_models.gpt:GPT", None, {}, "My GPT"),
         "is not a valid family name",
     ),
 }

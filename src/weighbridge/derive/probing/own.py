@@ -38,7 +38,7 @@ from weighbridge.derive.probing.own_keywords import GATHERED
 from weighbridge.derive.probing.stand_ins import standing_in
 from weighbridge.derive.probing.subject import Knob
 from weighbridge.derive.probing.symbolic import SymbolicTrace, lift, tracing
-from weighbridge.derive.running.address import family_of, split
+from weighbridge.derive.running.address import REMOTE, family_of, split
 from weighbridge.errors import (
     ModelError,
     UsageError,
@@ -601,7 +601,7 @@ def _at_address(address: str) -> Any:
     """
     name, path = split(address)
     here = os.getcwd()
-    if here not in sys.path:
+    if here not in sys.path and not name.startswith(f"{REMOTE}."):
         sys.path.insert(0, here)
     try:
         with contextlib.redirect_stdout(sys.stderr):

@@ -7,8 +7,10 @@ import re
 
 from weighbridge.errors import UsageError
 
+REMOTE = "remote_code"
+"""The package as which the code of a model repository is imported."""
 _ADDRESS = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
-_FAMILY = re.compile(r"[a-z][a-z0-9_]*")
+_FAMILY = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
 # the start of each word in a CamelCase name
 _WORD_STARTS = re.compile(r"(?<=[a-z0-9])(?=[A-Z][a-z]|[A-Z]{2}(?![a-z]))|(?<=[A-Z])(?=[A-Z][a-z])")
 
@@ -55,7 +57,7 @@ def family_of(address: str, given: str | None = None) -> str:
     if given is None:
         return _WORD_STARTS.sub("_", name.rpartition(".")[2]).lower().strip("_")
     if not _FAMILY.fullmatch(given):
-        hint = "use lowercase letters, digits and underscores, as in my_model"
+        hint = "use letters, digits, dots, dashes and underscores, as in my_model"
         raise UsageError(
             "is not a valid family name", where="--family", values={"found": given}, hint=hint
         )

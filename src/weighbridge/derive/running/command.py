@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -10,11 +11,12 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TextIO
 
 from weighbridge.data import LANGUAGES
-from weighbridge.derive.running.address import family_of
+from weighbridge.derive.running.address import REMOTE, family_of
 from weighbridge.derive.running.folder import BlueprintFolder, check_replaceable, home
 from weighbridge.derive.running.runs import Done, Task, check_installed, reference, run_tasks
 from weighbridge.errors import UsageError, WeighbridgeError, shorten
 from weighbridge.files import write_whole
+from weighbridge.readers.remote_code import remote_code_in
 from weighbridge.render.messages import error_message, in_language
 
 if TYPE_CHECKING:
@@ -28,8 +30,8 @@ _LONGEST_HOLE = 300  # characters of a hole that are shown
 class DeriveRequest(NamedTuple):
     """What the user asked to derive, and how.
 
-    ``subjects`` are families of transformers, `ALL`, or one class of the user's own as
-    ``package.module:Class``.
+    ``subjects`` are families of transformers, `ALL`, one class of the user's own as
+    ``package.module:Class``, or the folder of a model repository whose code is trusted.
     """
 
     subjects: Sequence[str]
@@ -44,6 +46,7 @@ class DeriveRequest(NamedTuple):
     again: bool = False
     operations: bool = False
     flow: bool = False
+    trust_remote_code: bool = False
     lang: str = LANGUAGES[0]
 
     @property
@@ -60,6 +63,8 @@ def run_request(request: DeriveRequest, say: Callable[[str], None]) -> tuple[int
     Raises:
         WeighbridgeError: the request is wrong, or the only subject cannot be derived.
     """
+    if request.trust_remote_code or os.path.isdir(request.subjects[0]):
+        return _remote(request, say)
     _check_request(request)
     if ":" in request.subjects[0]:
         check_installed(own=True)
@@ -159,7 +164,38 @@ def _one(request: DeriveRequest, say: Callable[[str], None]) -> tuple[int, str]:
     return 0, in_language(f"{path}: {_state(done)}", request.lang)
 
 
-def _own(request: DeriveRequest, say: Callable[[str], None]) -> tuple[int, str]:
+def _remote(request: DeriveRequest, say: Callable[[str], None]) -> tuple[int, str]:
+    """Derive the class that a folder's config names, if its code is trusted.
+
+    Raises:
+        WeighbridgeError: it is not trusted, the folder has no code, or an option does not go with
+            it.
+    """
+    folder, *others = request.subjects
+    if others or request.config or request.family or request.operations or request.flow:
+        raise UsageError(
+            "--trust-remote-code takes one folder and derives its blueprint",
+            hint="leave out other subjects, --config, --family, --operations and --flow",
+        )
+    code = remote_code_in(folder)
+    if not request.trust_remote_code:
+        raise UsageError(
+            f"has its own code, in {' and '.join(code.files)}",
+            where=folder,
+            hint="if you trust all of that folder's code, run it with --trust-remote-code",
+        )
+    check_installed(own=False)
+    module, _, name = code.model.rpartition(".")
+    config_module, _, config_name = code.config.rpartition(".")
+    own = request._replace(
+        subjects=[f"{REMOTE}.{module}:{name}"],
+        config=f"{REMOTE}.{config_module}:{config_name}" if config_name else None,
+        family=code.family or None,
+    )
+    return _own(own, say, folder)
+
+
+def _own(request: DeriveRequest, say: Callable[[str], None], folder: str = "") -> tuple[int, str]:
     """Derive a user's class to a file, and return its total with its formula."""
     family = family_of(request.subjects[0], request.family)
     name = f"{family}.toml"
@@ -175,6 +211,7 @@ def _own(request: DeriveRequest, say: Callable[[str], None]) -> tuple[int, str]:
         request.seed,
         request.operations,
         request.flow,
+        folder,
     )
     done = _done(task, request, say)
     if not _write_if_exact(path, done, say):

@@ -54,6 +54,7 @@ class Task(NamedTuple):
     seed: int = 0
     operations: bool = False  # derive operations instead of the blueprint
     flow: bool = False  # derive the flow instead of the blueprint
+    folder: str = ""  # of a model repository whose code is trusted; the subject is in it
 
     @property
     def is_own(self) -> bool:
@@ -245,6 +246,10 @@ def subject_of(task: Task) -> Subject:
     Raises:
         WeighbridgeError: there is no such family or class, or it cannot be built.
     """
+    if task.folder:
+        from weighbridge.derive.probing.remote import RemoteSubject  # noqa: PLC0415
+
+        return RemoteSubject(task)
     if task.is_own:
         from weighbridge.derive.probing.own import OwnSubject  # noqa: PLC0415
 

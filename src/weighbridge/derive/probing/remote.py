@@ -1,0 +1,125 @@
+"""A model repository's own code as a subject of derivation: remote code, as transformers calls it.
+
+The code of the folder is run, by who trusts it. Its modules are imported as those of one package,
+from the sources in the folder alone: no file that a link leads to elsewhere, no compiled file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.machinery
+import importlib.util
+import inspect
+import os
+import sys
+import types
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from weighbridge import data
+from weighbridge.derive.probing.own import OwnSubject
+from weighbridge.derive.running.address import REMOTE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from importlib.machinery import ModuleSpec
+
+    from weighbridge.derive.probing.own_configs import Form
+    from weighbridge.derive.running.runs import Task
+
+
+class RemoteSubject(OwnSubject):
+    """The class that a folder's config names, with the config class that it names."""
+
+    def __init__(self, task: Task) -> None:
+        self._folder = os.path.realpath(task.folder)
+        _mount(self._folder)
+        super().__init__(task.subject, task.config, task.fields, task.family)
+
+    @property
+    def command(self) -> str:
+        """The command that derives the blueprint."""
+        words = ["weighbridge derive --trust-remote-code", os.path.basename(self._folder)]
+        words += [f"--set {name}={value}" for name, value in self._given.items()]
+        return " ".join(words)
+
+    @property
+    def reference(self) -> str:
+        """What the blueprint is proved against."""
+        transformers = sys.modules.get("transformers")
+        with_transformers = f"transformers {transformers.__version__} and " if transformers else ""
+        torch_version = torch.__version__.partition("+")[0]
+        return f"{self.base_class} under {with_transformers}torch {torch_version}"
+
+    @property
+    def source(self) -> str:
+        """The files of the folder that were run, each with its SHA-256."""
+        hashes = []
+        for path in sorted(self.files()):
+            with open(path, "rb") as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+            hashes.append(f"{os.path.relpath(path, self._folder)} (sha256 {digest})")
+        return ", ".join(hashes)
+
+    def _form_of(self, config: Any) -> Form:
+        """Return the config's form, without what transformers gives every config."""
+        form = super()._form_of(config)
+        own = inspect.signature(config).parameters if isinstance(config, type) else {}
+        for name in data.read_toml("facts/fields.toml")["any"]:
+            if name not in own:
+                form.settings.pop(name, None)
+        return form
+
+
+def _mount(folder: str) -> None:
+    """Make the sources of a folder importable as the modules of one package, and no others."""
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    here = os.getcwd()
+    sys.path[:] = [path for path in sys.path if path not in ("", here)]
+    package = types.ModuleType(REMOTE)
+    package.__path__ = [folder]
+    sys.modules[REMOTE] = package
+    sys.meta_path.insert(0, _Finder(folder))
+
+
+class _Finder:
+    """Finds the modules of the package in its folder."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+
+    def find_spec(
+        self,
+        name: str,
+        path: Sequence[str] | None = None,  # noqa: ARG002  # the protocol of finders
+        target: types.ModuleType | None = None,  # noqa: ARG002
+    ) -> ModuleSpec | None:
+        """Return how a module of the package is loaded; None for other modules.
+
+        Raises:
+            ImportError: the folder has no such source, or it is a link that leads out.
+        """
+        if not name.startswith(f"{REMOTE}."):
+            return None
+        place = os.path.join(self._folder, *name.split(".")[1:])
+        for file in (f"{place}.py", os.path.join(place, "__init__.py")):
+            if not os.path.isfile(file):
+                continue
+            if not os.path.realpath(file).startswith(f"{self._folder}{os.sep}"):
+                raise ImportError(f"{os.path.relpath(file, self._folder)} leads out of the folder")
+            folders = [place] if file.startswith(f"{place}{os.sep}") else None
+            return importlib.util.spec_from_file_location(
+                name, file, loader=_FromSource(name, file), submodule_search_locations=folders
+            )
+        raise ModuleNotFoundError(f"No module named {name!r}", name=name)  # nor is it looked for
+
+
+class _FromSource(importlib.machinery.SourceFileLoader):
+    """Loads a module from its source, never from a compiled file that lies beside it."""
+
+    def get_code(self, fullname: str) -> types.CodeType | None:
+        """Compile the source."""
+        path = self.get_filename(fullname)
+        code: types.CodeType = self.source_to_code(self.get_data(path), path)
+        return code
