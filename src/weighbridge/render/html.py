@@ -32,7 +32,7 @@ from weighbridge.render.document import (
     flat,
     shown_blocks,
 )
-from weighbridge.render.layer_map import described, map_file, map_svg
+from weighbridge.render.layer_map import map_description, map_file, map_svg
 from weighbridge.render.prose import Marks, Prose
 from weighbridge.render.table import Table
 
@@ -109,7 +109,9 @@ def fragment(document: Document, notes: Sequence[str] = ()) -> str:
             pieces.append(_picture(drawn, block.title, names, prose.write(block.caption)))
         elif isinstance(block, LayerMap):
             drawn = map_file(block)
-            pieces.append(_picture(drawn, block.title, described(block), escape(block.caption)))
+            pieces.append(
+                _picture(drawn, block.title, map_description(block), escape(block.caption))
+            )
         elif isinstance(block, Annotated):
             pieces.append(annotated.in_notebook(block))
         else:

@@ -65,7 +65,7 @@ def areas(block: LayerMap, width: float = WIDTH, height: float = HEIGHT) -> Iter
 
 def map_on_page(block: LayerMap) -> str:
     """Return the map for the explorer's page, which has a style for its classes."""
-    return _whole(block, 'class="still"', "")
+    return _picture(block, 'class="still"', "")
 
 
 def map_file(block: LayerMap) -> str:
@@ -78,16 +78,17 @@ def map_svg(block: LayerMap) -> str:
     tall = round(_SHOWN_WIDTH * HEIGHT / WIDTH)
     look = f'width="{_SHOWN_WIDTH}" height="{tall}" style="max-width:100%;height:auto"'
     head = f'class="layer-map" {look} font-family="{FONTS}"'
-    return _whole(block, f'{head} fill="none"', _STYLE)
+    return _picture(block, f'{head} fill="none"', _STYLE)
 
 
-def described(block: LayerMap) -> str:
+def map_description(block: LayerMap) -> str:
     """Return the rows in words: their parameters, and the layers of each.
 
     Example:
         >>> from weighbridge.render.document import LayerMap, MapPart, MapRow
-        >>> rows = (MapRow("embed", 1, (MapPart("embedding", "embeddings", 1000),)),)
-        >>> described(LayerMap("M", "", (*rows, MapRow("layers", 2, (MapPart("ffn", "FFN", 9),)))))
+        >>> embed = MapRow("embed", 1, (MapPart("embedding", "embeddings", 1000),))
+        >>> layers = MapRow("layers", 2, (MapPart("ffn", "FFN", 9),))
+        >>> map_description(LayerMap("M", "", (embed, layers)))
         'embed: 1,000; layers × 2: 18'
     """
     texts = []
@@ -97,18 +98,18 @@ def described(block: LayerMap) -> str:
     return "; ".join(texts)
 
 
-def _whole(block: LayerMap, head: str, style: str) -> str:
+def _picture(block: LayerMap, head: str, style: str) -> str:
     drawn = list(areas(block))
     labels = [text for kind in _FONTS for text in _labels(drawn, kind)]
-    inside = "".join([*_paths(drawn), _cuts(drawn), *labels])
+    inside = "".join([*_area_paths(drawn), _cuts(drawn), *labels])
     title = escape(block.title)
     return (
         f'<svg {head} viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{title}">'
-        f"<title>{title}</title><desc>{escape(described(block))}</desc>{style}{inside}</svg>"
+        f"<title>{title}</title><desc>{escape(map_description(block))}</desc>{style}{inside}</svg>"
     )
 
 
-def _paths(drawn: list[Area]) -> Iterator[str]:
+def _area_paths(drawn: list[Area]) -> Iterator[str]:
     """Yield one path for each component, with a rectangle for each row that has it."""
     paths: dict[str, list[str]] = {}
     for area in drawn:
