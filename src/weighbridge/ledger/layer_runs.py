@@ -49,8 +49,9 @@ def runs_of(ledger: Ledger) -> list[LayerRun]:
     Example:
         >>> from weighbridge.blueprint.schema import load
         >>> from weighbridge.ledger.ledger import bind
-        >>> bert = bind(load("bert"), "BertModel")
-        >>> [(run.path, run.many, run.each) for run in runs_of(bert)]
+        >>> bert = load("bert")
+        >>> ledger = bind(bert, "BertModel", bert.defaults)
+        >>> [(run.path, run.many, run.each) for run in runs_of(ledger)]
         [('embeddings', 1, 23837184), ('encoder.layer', 12, 7087872), ('pooler', 1, 590592)]
     """
     runs: list[LayerRun] = []
