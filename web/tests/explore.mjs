@@ -131,6 +131,7 @@ async function compare(page, hold) {
   hold("other totals side by side", whole[0] === totals[0] && whole[1] === totals[1] && whole[2] === whole[1] - whole[0]);
   hold("components do not add up", [0, 1, 2].every((at) => numbers.reduce((sum, row) => sum + row[at], 0) === whole[at]));
   hold("no field differs", (await page.$$("[data-at=compare] tbody:last-of-type tr")).length > 2);
+  hold("a value that is no text", !(await page.textContent("[data-at=compare]")).includes("[object"));
 }
 
 /** The other theme and the other language are there in all views, and in the link. */

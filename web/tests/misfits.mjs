@@ -4,7 +4,6 @@
 export function misfits() {
   // These scroll by themselves: wide tables, what a command printed, long lists, and the dials beside the map.
   const SCROLLS = ".wide, .scroll, .steps, .dials, pre, .answer, .table, .equation, #suggestions, select, textarea, input";
-  // Two models beside each other do not fit a telephone: that table is pushed sideways.
   const LEAST = 10; // px of a font
   const found = [], shown = (one) => one.checkVisibility({ opacityProperty: true, visibilityProperty: true }) && one.getBoundingClientRect().width > 0;
   const named = (one) => `${one.tagName.toLowerCase()} ${one.className?.baseVal ?? one.className} ${one.textContent.trim().slice(0, 40)}`;
@@ -13,7 +12,7 @@ export function misfits() {
     if (one.closest("svg, math, script, style, noscript, option, .unseen") || !shown(one)) continue;
     const isInline = getComputedStyle(one).display === "inline", scrolls = one.closest(SCROLLS);
     if (!isInline && !one.matches(SCROLLS) && one.scrollWidth > one.clientWidth + 1) found.push(`wider than its box by ${one.scrollWidth - one.clientWidth}: ${named(one)}`);
-    if (one.matches(".wide:not([data-at=compare] *)") && one.scrollWidth > one.clientWidth + 1) found.push(`a table to push sideways, by ${one.scrollWidth - one.clientWidth}: ${named(one)}`);
+    if (one.matches(".wide") && one.scrollWidth > one.clientWidth + 1) found.push(`a table to push sideways, by ${one.scrollWidth - one.clientWidth}: ${named(one)}`);
     for (const node of one.childNodes) {
       const isMath = node.nodeName === "math";
       if (!(isMath || (node.nodeType === Node.TEXT_NODE && node.data.trim()))) continue;
