@@ -24,7 +24,19 @@ if TYPE_CHECKING:
 
 WEB = Path(__file__).parents[2] / "web"
 FAMILIES = ("bert", "llama", "mixtral", "deepseek_v3", "qwen3_next", "t5", "vit", "llava", "blip-2")
-FLOWS = (*FAMILIES[:-1], "bloom", "deberta-v2", "esm", "lfm2", "resnet", "sew", "swin", "whisper")
+FLOWS = (
+    *FAMILIES[:-1],
+    "albert",
+    "bloom",
+    "deberta-v2",
+    "esm",
+    "lfm2",
+    "modernbert",
+    "resnet",
+    "sew",
+    "swin",
+    "whisper",
+)
 RECORDED = ("bert", "llama", "deepseek_v3", "gpt_oss", "t5", "mamba", "llava")
 needs_node = pytest.mark.skipif(
     shutil.which("node") is None or not (WEB / "node_modules/esbuild").is_dir(),
@@ -114,6 +126,9 @@ FAULTS = [
     ("y += tall;", "y += tall / 2;"),  # rows overlap
     ("- (plan.left + plan.right) * LANE", ""),  # no room for lanes
     ("one.low < high && low < one.high)) lane++", "false)) lane++"),
+    ('`${times} · ${explorer.word("flow_repeated")}`', "times"),  # repeated, and not said
+    (" || which", ""),  # a frame without a title
+    ("isTurns(only) && !only.letter", "false"),  # a frame in a frame for what is repeated
     ('row.kind === "f" && /mask/', 'row.kind === "m" && /norm/'),  # norms have no box
 ]
 

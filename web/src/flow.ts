@@ -236,8 +236,10 @@ export class Drawing implements Measure {
     const { explorer } = this, many = node.many ?? 1;
     if (!node.row && node.turns && !node.of && !node.turns.letter) return explorer.word("flow_repeated");
     if (!node.row && node.turns && node.turns.kinds.length > 1) return explorer.word("flow_layers", { many });
-    const name = node.turns ? node.row?.class || node.name : node.name.replace(/^root\./, "");
-    return node.turns && many > 1 ? `${name} × ${many}` : name;
+    const { letter = "", kinds = [] } = node.turns ?? {}, which = letter && `${letter} = ${ranges(kinds.flatMap((kind) => kind.turns))}`;
+    const name = node.turns ? node.row?.class || node.name || which : node.name.replace(/^root\./, "");
+    const times = node.turns && many > 1 ? `${name} × ${many}` : name;
+    return node.turns?.letter === "" && !node.of ? `${times} · ${explorer.word("flow_repeated")}` : times;
   }
 
   // The picture

@@ -81,6 +81,11 @@ class Builder {
 
   /** Layers that are alike are a frame; kinds of layers that take turns are beside one another, with a strip that shows when. */
   private turns(turns: Turns): void {
+    const [{ turns: outer, rows: [only, ...others] }, ...more] = turns.kinds;
+    if (!more.length && !others.length && only && isTurns(only) && !only.letter) { // what each turn repeats is one frame
+      this.turns({ letter: "", kinds: only.kinds.map(({ rows }) => ({ turns: outer, rows })) });
+      return;
+    }
     const rows = turns.kinds.flatMap((kind) => kind.rows.filter((row): row is Row => !isTurns(row)));
     const sources = [...new Set(rows.flatMap((row) => row.given.flatMap((one) => this.sources(one))))];
     const key = `${this.key}/${turns.letter || "loop"}:${rows[0]?.value ?? ""}`, frames = turns.kinds.map((_, at) => this.kind(turns, at, key));

@@ -16,6 +16,11 @@ function leaves(items) {
   return items.flatMap((item) => (isTurns(item) ? item.kinds.flatMap((kind) => leaves(kind.rows)) : item.kind !== "m" && item.kind !== "f" ? [] : hasModule(item.rows) ? leaves(item.rows) : item.tensors.length ? [item.path] : []));
 }
 
+/** Return how many times steps with modules are repeated over time. */
+function loops(items) {
+  return items.reduce((many, item) => many + (!isTurns(item) ? loops(item.rows) : hasModule([item]) ? Number(!item.letter) + item.kinds.reduce((inside, kind) => inside + loops(kind.rows), 0) : 0), 0);
+}
+
 /** Return the straight lines of a wire: [is it upright, where, from, to]. */
 function linesOf({ d }) {
   const corners = [...d.matchAll(/([MLQ])(-?[\d.]+) (-?[\d.]+)(?: (-?[\d.]+) (-?[\d.]+))?/g)].filter(([, kind], at, all) => kind === "Q" || at === 0 || at === all.length - 1).map(([, , x, y]) => [Number(x), Number(y)]);
@@ -64,6 +69,9 @@ for await (const line of createInterface({ input: createReadStream(process.argv[
   const rows = walker.module(""), explorer = { data: contract, model, word: (key) => key };
   for (const width of WIDTHS) {
     const drawing = new Drawing(explorer, rows, walker.added(), { folded: new Set() }), problems = [], boxes = boxesOf(drawing.layout(width), 0, 0, width, problems), keys = new Set(boxes.map((box) => box.node.key));
+    const titles = boxes.filter((box) => box.inside).map((box) => drawing.titleOf(box.node));
+    if (titles.some((title) => !/^[^×]/.test(title.trim()))) problems.push("a frame without a title");
+    if (titles.filter((title) => title.includes("flow_repeated")).length !== loops(rows)) problems.push(`${loops(rows)} loops, titles: ${titles}`);
     for (const path of leaves(rows)) if (!keys.has(path)) problems.push(`no box for ${path}`);
     found.pictures++;
     found.boxes += boxes.length;
