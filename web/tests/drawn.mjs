@@ -70,6 +70,10 @@ for await (const line of createInterface({ input: createReadStream(process.argv[
   for (const width of WIDTHS) {
     const drawing = new Drawing(explorer, rows, walker.added(), { folded: new Set() }), problems = [], boxes = boxesOf(drawing.layout(width), 0, 0, width, problems), keys = new Set(boxes.map((box) => box.node.key));
     const titles = boxes.filter((box) => box.inside).map((box) => drawing.titleOf(box.node));
+    for (const { node } of boxes) {
+      const inside = node.graph?.nodes.filter(({ kind }) => kind === "frame") ?? [];
+      if (node.turns?.letter && !node.row && inside.length === 1 && inside[0].turns?.letter === "") problems.push(`${node.key} is a frame around one frame`);
+    }
     if (titles.some((title) => !/^[^×]/.test(title.trim()))) problems.push("a frame without a title");
     if (titles.filter((title) => title.includes("flow_repeated")).length !== loops(rows)) problems.push(`${loops(rows)} loops, titles: ${titles}`);
     for (const path of leaves(rows)) if (!keys.has(path)) problems.push(`no box for ${path}`);
