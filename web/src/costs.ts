@@ -30,9 +30,9 @@ export function drawCosts(explorer: Explorer): void {
 }
 
 function work(explorer: Explorer, running: Running, run: Run): string {
-  const rows = (["forward", "backward"] as const).map((kind) => [kind, sum(running.flops(kind, run).values())] as const), tokens = run.batch * run.sequence;
-  const cells = rows.map(([kind, all]) => `<tr><th scope="row">${escape(explorer.word(kind))}</th><td class="n">${count(all)}</td><td class="n">${flops(all)}</td><td class="n">${flops(Number(all) / tokens)}</td></tr>`);
-  return `<h3>${escape(explorer.word("flops_of", { tokens: `${count(run.batch)} × ${count(run.sequence)}` }))}</h3><div class="wide" tabindex="0" role="region" aria-label="FLOPs"><table><thead><tr><td></td><th scope="col" class="n" colspan="2">FLOPs</th><th scope="col" class="n">${escape(explorer.word("each_token"))}</th></tr></thead><tbody>${cells.join("")}</tbody></table></div>`;
+  const rows = (["forward", "backward"] as const).map((kind) => [kind, sum(running.flops(kind, run).values())] as const), ofTokens = running.takesTokens(), many = run.batch * (ofTokens ? run.sequence : 1);
+  const cells = rows.map(([kind, all]) => `<tr><th scope="row">${escape(explorer.word(kind))}</th><td class="n">${count(all)}</td><td class="n">${flops(all)}</td><td class="n">${flops(Number(all) / many)}</td></tr>`);
+  return `<h3>${escape(explorer.word(ofTokens ? "flops_of" : "flops_of_inputs", { batch: count(run.batch), sequence: count(run.sequence) }))}</h3><div class="wide" tabindex="0" role="region" aria-label="FLOPs"><table class="tight"><thead><tr><td></td><th scope="col" class="n" colspan="2">FLOPs</th><th scope="col" class="n">${escape(explorer.word(ofTokens ? "each_token" : "each_input"))}</th></tr></thead><tbody>${cells.join("")}</tbody></table></div>`;
 }
 
 function memory(explorer: Explorer, running: Running, moments: Moment[]): string {
@@ -61,26 +61,33 @@ function cache(explorer: Explorer, running: Running, run: Run): string {
   return `<h3>${escape(explorer.word("cache_over"))}</h3><svg class="chart" viewBox="0 0 ${WIDE} ${HIGH}" role="img" aria-label="${escape(said)}"><path class="area" d="${under}"/><path class="line" d="${line}"/><path class="axis" d="M${LEFT} ${y(0)}H${WIDE - LEFT}"/><path class="mark" d="M${x(run.context)} ${y(0)}V${y(Number(now))}"/><circle cx="${x(run.context)}" cy="${y(Number(now))}" r="4"/><text x="${near + (before ? -8 : 8)}" y="${Math.max(12, Number(y(Number(now))) - 6)}" text-anchor="${before ? "end" : "start"}" font-size="12" font-weight="600">${bytes(now)}</text><text class="side" x="${LEFT}" y="${HIGH - 5}" font-size="11">0</text><text class="side" x="${WIDE - LEFT}" y="${HIGH - 5}" text-anchor="end" font-size="11">${count(end)}</text></svg><p class="said">${escape(said)}</p>`;
 }
 
+/** Return an amount that stays on its line. */
+const whole = (amount: string): string => amount.replace(" ", "\u00a0");
+
 function devices(explorer: Explorer, running: Running, run: Run, moments: Moment[]): string {
   const peak = moments.map(([, held]) => bytesOf(held)).reduce((a, b) => (b > a ? b : a)), { allowance } = running.data;
   const serving = running.has("stepped") ? running.serving(run, explorer.state.total) : null, served = serving && bytesOf({ ...serving });
   const cell = (usable: number, needed: Int) => {
     const left = Number(plus(usable - allowance, -needed as Int)), fits = left >= 0;
-    return `<td class="n ${fits ? "yes" : "no"}">${escape(explorer.word(fits ? "fits" : "short", { bytes: bytes(Math.abs(left)) }))}</td>`;
+    return `<td class="n ${fits ? "yes" : "no"}">${escape(explorer.word(fits ? "fits" : "short", { bytes: whole(bytes(Math.abs(left))) }))}</td>`;
   };
-  const rows = running.data.devices.map(([name, usable]) => `<tr><th scope="row">${escape(name)}</th><td class="n">${bytes(usable)}</td>${served === null ? "" : cell(usable, served)}${cell(usable, peak)}</tr>`);
+  const rows = running.data.devices.map(([name, usable]) => `<tr><th scope="row">${escape(name)}</th><td class="n">${whole(bytes(usable))}</td>${served === null ? "" : cell(usable, served)}${cell(usable, peak)}</tr>`);
   const heads = [explorer.word("memory_of"), ...(served === null ? [] : [explorer.word("serving")]), explorer.word("training")].map((head) => `<th scope="col" class="n">${escape(head)}</th>`).join(""), region = escape(explorer.word("devices"));
   const text = [serving && explorer.word("serving_said", { weights: bytes(serving.weights), dtype: running.data.dtype, cache: bytes(serving.cache), activations: bytes(serving.activations), total: bytes(served!) }), explorer.word("training_said", { total: bytes(peak), allowance: bytes(allowance) })].filter(Boolean).join(explorer.word("space"));
-  return `<h3>${region}</h3><p class="said">${escape(text)}</p><div class="wide scroll" tabindex="0" role="region" aria-label="${region}"><table><thead><tr><th scope="col">${escape(explorer.word("device"))}</th>${heads}</tr></thead><tbody>${rows.join("")}</tbody></table></div>`;
+  return `<h3>${region}</h3><p class="said">${escape(text)}</p><div class="wide scroll" tabindex="0" role="region" aria-label="${region}"><table class="tight"><thead><tr><th scope="col">${escape(explorer.word("device"))}</th>${heads}</tr></thead><tbody>${rows.join("")}</tbody></table></div>`;
 }
 
 /** Return the commands that print these numbers. */
 function commands(explorer: Explorer, running: Running, run: Run): string {
   const model = explorer.commandOf(), batch = `--batch ${run.batch}`, dtype = running.data.dtype.toLowerCase();
-  const image = running.image(), all = [`weighbridge cost ${model} ${batch} --seq ${run.sequence} --train`, `weighbridge train ${model} --on H100 ${batch} --seq ${run.sequence}${explorer.checkpointing ? " --checkpointing full" : ""}`];
+  const sequence = running.takesTokens() ? ` --seq ${run.sequence}` : "";
+  const image = running.image(), all = [`weighbridge cost ${model} ${batch}${sequence} --train`, `weighbridge train ${model} --on H100 ${batch} --seq ${run.sequence}${explorer.checkpointing ? " --checkpointing full" : ""}`];
   if (running.has("stepped")) all.push(`weighbridge cache ${model} --context ${run.context} ${batch} --dtype ${dtype}`, `weighbridge serve ${model} --on H100 --context ${run.context} ${batch} --weights ${dtype}`);
-  const images = image ? `<p class="said">${escape(explorer.word("images", { tokens: count(image) }))}<br><code>${escape(`weighbridge cost ${model} ${batch} --images 1 --train`)}</code></p>` : "";
-  return `${images}<p class="said">${escape(explorer.word("commands"))}<br>${all.map((one) => `<code>${escape(one)}</code>`).join("<br>")}</p>`;
+  const images = image ? `<p class="said">${escape(explorer.word("images", { tokens: count(image) }))}<br>${inWords(`weighbridge cost ${model} ${batch} --images 1 --train`)}</p>` : "";
+  return `${images}<p class="said">${escape(explorer.word("commands"))}<br>${all.map(inWords).join("<br>")}</p>`;
 }
+
+/** Return a command whose lines break between words, and not after the hyphens of an option. */
+export const inWords = (command: string): string => `<code>${command.split(" ").map((word) => `<span class="whole">${escape(word)}</span>`).join(" ")}</code>`;
 
 export const amounts = { parameters: short, flops, cache: bytes };

@@ -10,7 +10,7 @@ import { runsOf, runsOfOperations, strata, without } from "./strata.ts";
 import type { Band, Cell, Run } from "./strata.ts";
 import { dialsOf, fits, ladder } from "./dials.ts";
 import { BOLD, count, fitted, paint, share, short, storedBytes, width, wrap } from "./figures.ts";
-import { amounts, drawCosts, stepsOf } from "./costs.ts";
+import { amounts, drawCosts, inWords, stepsOf } from "./costs.ts";
 import { checkRuns, Running } from "./running.ts";
 import type { Run as RunSizes } from "./running.ts";
 import { drawFlow, foldFrame, forgetPicked, linkOfFlow, markFlow, pickBox, readFlow } from "./flow.ts";
@@ -182,7 +182,7 @@ export class Explorer {
       const sign = this.data.letters[name] ? `<math>${letter(this.data.letters[name], name)}</math>` : "";
       return `<div class="dial"><label for="d-${escape(name)}"><span class="sign">${sign}</span><span>${label}</span></label><output>${count(value as number)}</output><input id="d-${escape(name)}" type="range" data-dial="${escape(name)}" title="${escape(name)}"></div>`;
     });
-    const ofRun = !this.running ? [] : (["batch", "sequence", ...(this.running.has("stepped") ? ["context"] as const : [])] as const).map((name) => `<div class="dial"><label for="r-${name}"><span class="sign"></span><span>${this.html(`run_${name}`)}</span></label><output></output><input id="r-${name}" type="range" data-run="${name}"></div>`);
+    const ofRun = !this.running ? [] : (["batch", ...(this.running.takesTokens() ? ["sequence"] as const : []), ...(this.running.has("stepped") ? ["context"] as const : [])] as const).map((name) => `<div class="dial"><label for="r-${name}"><span class="sign"></span><span>${this.html(name === "batch" && !this.running!.takesTokens() ? "run_batch_inputs" : `run_${name}`)}</span></label><output></output><input id="r-${name}" type="range" data-run="${name}"></div>`);
     this.el("dials").innerHTML = rows.join("") + (ofRun.length ? `<h3>${this.html("run")}</h3>${ofRun.join("")}` : "");
     for (const input of this.root.querySelectorAll<HTMLInputElement>("input[type=range][data-dial]")) this.setLadder(input);
     for (const input of this.root.querySelectorAll<HTMLInputElement>("input[type=range][data-run]")) this.setRunLadder(input);
@@ -328,7 +328,7 @@ export class Explorer {
       const { steps } = input as unknown as { steps: number[] };
       if (steps[Number(input.value)] !== value) this.setLadder(input);
     }
-    this.el("command").textContent = `weighbridge weigh ${this.commandOf()}`;
+    this.el("command").innerHTML = inWords(`weighbridge weigh ${this.commandOf()}`);
   }
 
   /** Return the model of a command line, with what the dials changed. */
@@ -369,7 +369,7 @@ export class Explorer {
     this.el("out").hidden = !this.zoomed;
     this.el("where").textContent = this.zoomed ? this.word("zoomed", { kind: runs[0].kind || runs[0].path, many: this.drawnRuns.find((run) => run.key === this.zoomed)!.many, amount: this.amount(total) })
       : this.left.size ? this.word("without", { names: [...this.left].map((one) => this.name(one)).join(this.word("comma")), amount: this.amount(total), all: this.amount(this.drawnRuns.reduce((n, run) => n + run.each * run.many, 0)) })
-      : this.word(this.noRun && this.measure !== "parameters" ? "run_refused" : `areas_${this.measure}`, { rule: this.noRun, amount: this.amount(total), batch: count(this.run.batch), sequence: count(this.run.sequence), context: count(this.run.context) });
+      : this.word(this.noRun && this.measure !== "parameters" ? "run_refused" : this.measure === "flops" && !this.running!.takesTokens() ? "areas_flops_inputs" : `areas_${this.measure}`, { rule: this.noRun, amount: this.amount(total), batch: count(this.run.batch), sequence: count(this.run.sequence), context: count(this.run.context) });
     this.el("thin").textContent = thin.length ? this.word("thin", { names: thin.slice(0, 6).join(this.word("comma")), more: thin.length > 6 ? ` + ${thin.length - 6}` : "" }) : "";
     markFlow(this);
   }

@@ -46,6 +46,13 @@ export class Running {
   /** Return how many tokens of a sequence stand for an image; 0 if the class reads none. */
   image(): number { return this.data.image === undefined ? 0 : this.model.size(this.data.image, this.names({ batch: 1, sequence: 1, context: 1 }), 0); }
 
+  /** Whether a run takes more for longer sequences: an image has as many patches as its size gives. */
+  takesTokens(): boolean {
+    const given = new Set(["sequence", "target", "past"]), reads = (tree: number) => tree >= 0 && [...this.model.names[tree]].some((name) => given.has(name));
+    for (const [name, tree] of this.data.computed) if (reads(tree)) given.add(name);
+    return (this.data.forward ?? []).some(([, dims, when = -1, , rounds = -1]) => [...dims, when, rounds].some(reads));
+  }
+
   private inLayers(path: PathOf): boolean { return this.stack !== "" && path[0].startsWith(`${this.stack}{`); }
 
   has(kind: Kind): boolean { return this.data[kind] !== undefined; }

@@ -117,6 +117,13 @@ async function costs(page, hold) {
     hold("a map without areas", (await page.$$(".cell")).length > 0 && (await page.evaluate(areas)) < 1e-4);
   }
   await page.click("[data-do='by parameters']");
+  const flops = () => page.textContent("[data-at=costs] td.n"), least = await flops();
+  if (await page.$("[data-run=sequence]")) {
+    await page.focus("[data-run=sequence]");
+    await page.keyboard.press("ArrowLeft");
+    hold("a dial of tokens that moves no FLOPs", (await flops()) !== least);
+    await page.keyboard.press("ArrowRight");
+  } else hold("tokens of what has none", !/tokens|词元/.test(await page.textContent("[data-at=costs] h3")));
   await page.focus("[data-run=batch]");
   await page.keyboard.press("ArrowRight");
   await page.waitForFunction((before) => document.querySelector("[data-at=costs]").textContent !== before, said, { timeout: 5000 }).catch(() => hold("the batch changes no cost", false));

@@ -30,7 +30,8 @@ _STYLE = """<style>
 .layer-map{color-scheme:light dark;--l:.83;--text:.27}
 @media (prefers-color-scheme:dark){.layer-map{--l:.43;--text:.95}}
 .layer-map .cell{fill:oklch(var(--l) var(--c) var(--h))}
-.layer-map text{fill:oklch(var(--text) calc(var(--c) * .55) var(--h))}
+.layer-map text{fill:oklch(var(--text) calc(var(--c) * .55) var(--h));
+stroke:oklch(var(--l) var(--c) var(--h));stroke-width:4;stroke-linejoin:round;paint-order:stroke}
 .layer-map .cut,.layer-map .gap{stroke:Canvas}
 .layer-map .gap{stroke-width:.8;opacity:.55}
 .layer-map .small{display:none}
