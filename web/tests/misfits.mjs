@@ -39,7 +39,7 @@ export function misfits() {
   }
   const linesOf = (one) => { const range = document.createRange(); range.selectNodeContents(one); return new Set([...range.getClientRects()].filter(({ width }) => width > 1).map(({ top }) => Math.round(top))).size; };
   for (const cell of document.querySelectorAll(".costs table:not(.tight) td.n, .tight td.n:nth-child(2)")) if (shown(cell) && linesOf(cell) > 1) found.push(`an amount on two lines: ${cell.textContent}`);
-  for (const word of document.querySelectorAll("code")) for (const option of word.textContent.match(/--\S+/g) ?? []) if (shown(word) && ![...word.querySelectorAll("*")].some((one) => one.textContent === option && linesOf(one) === 1)) found.push(`an option may break: ${option}`);
+  for (const word of document.querySelectorAll("[data-at=costs] code, [data-at=command]")) for (const option of word.textContent.match(/--\S+/g) ?? []) if (shown(word) && ![...word.querySelectorAll("*")].some((one) => one.textContent === option && linesOf(one) === 1)) found.push(`an option may break: ${option}`);
   for (const text of document.querySelectorAll("svg:is(.still, [data-at=map]) .name text")) if (shown(text) && !getComputedStyle(text).paintOrder.startsWith("stroke")) found.push(`a line may strike through: ${text.textContent}`);
   const inside = (of) => of.map((box) => box.getBoundingClientRect());
   for (const text of document.querySelectorAll("svg .labels .name text")) {
