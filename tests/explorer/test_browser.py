@@ -23,6 +23,7 @@ MODELS = {
     "llava": "LlavaForConditionalGeneration",
 }
 """Families with the class that runs: what has operations, and what has none."""
+FARTHEST = 10  # px
 FIREFOX = shutil.which("firefox-esr") or shutil.which("firefox")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
@@ -55,6 +56,16 @@ def test_firefox_drives_pages(tmp_path: Path) -> None:
         for family in ("deepseek_v3", "llava")
     ]
     hold_all(str(FIREFOX), pages)
+
+
+@pytest.mark.parametrize("family", ["bert", "llama"])
+def test_no_cell_moves_far_for_a_step_of_a_dial(family: str, tmp_path: Path) -> None:
+    page = wb.explore(family).save(tmp_path / "page.html")
+    command = ["node", str(WEB / "tests" / "dials.mjs"), str(CHROMIUM), str(page)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    steps = [(row["dial"], row["moved"]) for row in json.loads(done.stdout)]
+    assert len(steps) > 40
+    assert [step for step in steps if step[1] > FARTHEST] == []
 
 
 def hold_all(browser: str, pages: list[Path]) -> None:

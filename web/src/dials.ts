@@ -4,10 +4,11 @@ import { NoValue } from "./expr.ts";
 import type { Value } from "./expr.ts";
 import type { Changes, Model } from "./ledger.ts";
 
-const PARTS = 12;        // of an octave: so small a step moves no cell of the map far
-const MOST_STEPS = 24;   // to each side
+const PARTS = 18;        // of an octave: so small a step moves no cell of the map far
+const MOST_STEPS = 36;   // to each side
+const SPREAD = 0.3;      // of a part: so far from its place is a step
+const MOST_TRIES = 32;   // of a size's neighbours that are multiples of a step, to each side
 const FEW = 160;         // a size up to this has every integer as a step
-const ENOUGH = 30;       // steps that can be built
 
 /** Return the fields that shapes, repeats and conditions are made of, letters first, then flags. */
 export function dialsOf(model: Model): string[] {
@@ -43,14 +44,24 @@ export function ladder(model: Model, changes: Changes, name: string, value: numb
   const may = (one: number) => one === value || holds(model, { ...changes, [name]: one as Value });
   const low = Math.min(64, value & -value) || 1;
   if (value <= FEW && low < 64) return Array.from({ length: Math.max(2 * value, 8) + 1 }, (_, at) => at).filter(may);
-  let best = [value];
-  for (const step of [low, 3 * low, 5 * low, 7 * low, 1]) {
-    if (value % step) continue;
-    const found = new Set([value]);
-    for (let k = -MOST_STEPS; k <= MOST_STEPS; k++) found.add(Math.max(step, Math.round((value * 2 ** (k / PARTS)) / step) * step));
-    const kept = [...found].filter(may).sort((a, b) => a - b);
-    if (kept.length > best.length) best = kept;
-    if (kept.length > ENOUGH) break;
+  const found = new Set([value]);
+  for (let k = -MOST_STEPS; k <= MOST_STEPS; k++) {
+    const near = roundest(value * 2 ** (k / PARTS), low, may);
+    if (near) found.add(near);
   }
-  return best;
+  return [...found].sort((a, b) => a - b);
+}
+
+/** Return the roundest value close to a size that may be, or nothing: a multiple of the step, else of its half, and so on. */
+function roundest(size: number, step: number, may: (one: number) => boolean): number | undefined {
+  const from = size * 2 ** (-SPREAD / PARTS), to = size * 2 ** (SPREAD / PARTS);
+  for (let part = step; part >= 1; part /= 2) {
+    const middle = Math.round(size / part) * part;
+    for (let k = 0; k < MOST_TRIES; k++) {
+      const near = [middle + k * part, middle - k * part].filter((one) => one >= 1 && one > from && one < to), found = near.find(may);
+      if (found) return found;
+      if (k && !near.length) break;
+    }
+  }
+  return undefined;
 }
