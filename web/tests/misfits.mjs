@@ -8,6 +8,9 @@ export function misfits() {
   const found = [], shown = (one) => one.checkVisibility({ opacityProperty: true, visibilityProperty: true }) && one.getBoundingClientRect().width > 0;
   const named = (one) => `${one.tagName.toLowerCase()} ${one.className?.baseVal ?? one.className} ${one.textContent.trim().slice(0, 40)}`;
   const pieces = [];
+  // Firefox takes the halo of a text for a part of it.
+  const halo = (text) => (/Firefox/.test(navigator.userAgent) && getComputedStyle(text).stroke !== "none" ? parseFloat(getComputedStyle(text).strokeWidth) / 2 : 0);
+  const lettersOf = (text) => { const { left, top, width, height } = text.getBoundingClientRect(), of = halo(text); return new DOMRect(left + of, top + of, Math.max(0, width - 2 * of), Math.max(0, height - 2 * of)); };
   for (const one of document.body.querySelectorAll("*")) {
     if (one.closest("svg, math, script, style, noscript, option, .unseen") || !shown(one)) continue;
     const isInline = getComputedStyle(one).display === "inline", scrolls = one.closest(SCROLLS);
@@ -29,7 +32,7 @@ export function misfits() {
     if (!shown(svg)) continue;
     const outer = svg.getBoundingClientRect();
     for (const text of svg.querySelectorAll("text")) {
-      const at = text.getBoundingClientRect();
+      const at = lettersOf(text);
       if (!at.width) continue;
       if (at.left < outer.left - 1 || at.right > outer.right + 1 || at.top < outer.top - 2 || at.bottom > outer.bottom + 2) found.push(`outside the picture: ${text.textContent}`);
       const { a, b } = text.getScreenCTM(), size = Math.hypot(a, b) * parseFloat(getComputedStyle(text).fontSize);
@@ -43,7 +46,7 @@ export function misfits() {
   for (const text of document.querySelectorAll("svg:is(.still, [data-at=map]) .name text")) if (shown(text) && !getComputedStyle(text).paintOrder.startsWith("stroke")) found.push(`a line may strike through: ${text.textContent}`);
   const inside = (of) => of.map((box) => box.getBoundingClientRect());
   for (const text of document.querySelectorAll("svg .labels .name text")) {
-    const at = text.getBoundingClientRect(), x = text.ownerSVGElement.getBoundingClientRect(), colour = text.parentElement.getAttribute("style");
+    const at = lettersOf(text), x = text.ownerSVGElement.getBoundingClientRect(), colour = text.parentElement.getAttribute("style");
     const cells = inside([...text.ownerSVGElement.querySelectorAll(".cell")].filter((cell) => cell.getAttribute("style") === colour)).filter((cell) => cell.top < at.bottom && cell.bottom > at.top);
     if (cells.length && (at.right > Math.max(...cells.map((cell) => cell.right)) + 1 || at.left < Math.min(...cells.map((cell) => cell.left)) - 1 || at.bottom > Math.max(...cells.map((cell) => cell.bottom)) + 3)) found.push(`past its area: ${text.textContent} (${x.width.toFixed(0)} px)`);
   }
