@@ -438,7 +438,7 @@ def test_a_share_of_a_head_is_one_of_those_recorded() -> None:
 UNSET = {"deepseek_v2": {"num_experts_per_tok": 6}}
 """Fields without which the reference cannot run a family, and that it leaves null."""
 RELEASED = {
-    **data.read_toml("facts/running.toml")["released"],
+    "deberta-v2": data.read_toml("facts/running.toml")["released"]["deberta-v2"],
     "qwen3_moe": {"norm_topk_prob": True},
 }
 """Fields with which a family was recorded, and that its default config does not have."""
@@ -533,6 +533,31 @@ def test_sizes_that_no_run_had_are_refused(
     for ask in (wb.cost, partial(wb.cache, context=64)):
         with pytest.raises(ModelError, match=message):
             _ = ask(family, fields=fields).to_dict()
+
+
+@pytest.mark.parametrize(
+    ("family", "field", "value"),
+    [
+        ("olmo", "clip_qkv", 8.0),
+        ("olmoe", "clip_qkv", 8.0),
+        ("olmoe", "sliding_window", 64),
+        ("gemma3_text", "final_logit_softcapping", 30.0),
+        ("granitemoehybrid", "position_embedding_type", "rope"),
+    ],
+)
+def test_a_value_in_place_of_null_is_refused(family: str, field: str, value: Any) -> None:
+    with pytest.raises(
+        ModelError, match=rf"operations of {family} were recorded only with {field}"
+    ):
+        _ = wb.cost(family, fields={field: value}, sequence=9).figures
+
+
+def test_heads_that_no_rotary_embedding_turns_may_be_odd() -> None:
+    wide = {"hidden_size": 9 * 32, "num_attention_heads": 32}
+    answer = wb.cost(
+        "granitemoehybrid", fields=wide, sequence=9, profile="cuda-flash", dtype="bf16"
+    )
+    assert answer.figures["forward_matmul_flops"] > 0
 
 
 @pytest.mark.parametrize(

@@ -91,6 +91,23 @@ def test_fresh_runs_with_one_key_head_find_a_copy_that_is_a_view() -> None:
     assert difference.startswith("saved of model.layers")
 
 
+@pytest.mark.parametrize(
+    ("family", "found"),
+    [
+        ("llama", {}),
+        ("olmo", {"clip_qkv": "null"}),
+        ("granitemoehybrid", {"position_embedding_type": ["nope", "null"]}),
+    ],
+)
+def test_fields_that_are_null_in_all_runs_are_held_where_they_matter(
+    family: str, found: dict[str, Any]
+) -> None:
+    raw = data.read_toml(f"operations/{family}.toml")
+    held = dict(proof_of(family, raw).held())
+    assert found.items() <= held.items()
+    assert held == raw["held"]
+
+
 @pytest.mark.parametrize("class_name", ["RobertaForQuestionAnswering", "RobertaForMultipleChoice"])
 def test_fresh_runs_find_what_is_wrong_with_a_head(class_name: str) -> None:
     raw = copy.deepcopy(data.read_toml("operations/roberta.toml"))

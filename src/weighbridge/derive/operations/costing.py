@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import tomllib
 from collections import Counter
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args, get_origin
 
@@ -19,6 +20,7 @@ from weighbridge.algebra.expr import evaluate, names_in, parse
 from weighbridge.blueprint.operations import (
     ALL_KINDS,
     COMPUTE,
+    NULL,
     PRODUCTS,
     ROTATED,
     RUN_NAMES,
@@ -42,6 +44,7 @@ from weighbridge.derive.operations.runs import (
 )
 from weighbridge.derive.operations.settling import names_in_text, settle_held
 from weighbridge.derive.operations.workload import fixed_fields, images_in
+from weighbridge.derive.probing.candidates import texts_compared_in
 from weighbridge.derive.toml_text import operations_text
 from weighbridge.derive.write import expression
 from weighbridge.errors import ModelError, WeighbridgeError
@@ -75,6 +78,7 @@ _NEVER_HELD = (
     "return_dict",
     "initializer_range",
 )
+_IN_PLACE_OF_NULL = (0.5, 2, True)
 _SEQUENCE_MODES = (TRAIN, TRAIN, CHECKPOINT, CACHE)
 _ACTIVATIONS = ("gelu", "gelu_pytorch_tanh")  # torch has one kernel for both
 Totals = Counter[tuple[str, str, str]]
@@ -433,6 +437,23 @@ class Proof:
         for name, value in self._undrawn():
             if (isinstance(value, str) and name in deciding) or not self._is_free(name, value):
                 yield name, self._with_alike(name, value)
+        yield from self._held_null()
+
+    def _held_null(self) -> Iterator[tuple[str, str | list[str]]]:
+        """Yield the fields that are null by default, if another value has other operations.
+
+        A value that the code refuses says nothing. A text that released configs have is one with
+        which all runs were recorded.
+        """
+        released = {name: of for name, of in self._draws.released.items() if isinstance(of, str)}
+        decided = {*self._draws.rules, *self._draws.constants, *self._draws.turned, *self.tied()}
+        decided |= {*self._draws.blueprint.computed, *self._operations.computed}
+        for name, value in self._draws.usual.items():
+            if value is not None or name in decided - {*released} or name.endswith(_NEVER_HELD):
+                continue
+            texts = texts_compared_in(self._draws.subject.code, name)
+            if any(self._differs_at(name, other) for other in (*_IN_PLACE_OF_NULL, *sorted(texts))):
+                yield name, [released[name], NULL] if name in released else NULL
 
     def _undrawn(self) -> Iterator[tuple[str, Any]]:
         """Yield the fields that have one value in all runs, with it.
@@ -477,15 +498,25 @@ class Proof:
         return {name: expression(width)}
 
     def _held_apart(self) -> Iterator[tuple[str, Any]]:
-        """Yield the held fields that are no knobs of the config: shares of heads, and lists."""
+        """Yield the held fields that are no knobs of the config: shares of heads, and lists.
+
+        Some classes have the parameters of rotary embeddings, and no such embeddings.
+        """
         rope = getattr(self._draws.subject.config({}), "rope_parameters", None)
-        if isinstance(rope, dict):
+        if isinstance(rope, dict) and self._has_rotary_embeddings():
             usual = float(rope.get(ROTATED, 1))
             turned = self._draws.turned.get(ROTATED)
             yield ROTATED, usual if turned is None else [usual, turned]
         for name, value in self._draws.released.items():
             if isinstance(value, list):
                 yield name, [value]
+
+    def _has_rotary_embeddings(self) -> bool:
+        subject = self._draws.subject
+        config = subject.config(self._draw_for(ROTATED).changes)
+        with torch.device("meta"):
+            module = subject.build(self._class_name, config)
+        return any("rotary" in name for name, _ in module.named_modules())
 
     def _with_alike(self, name: str, value: Any) -> Any:
         """Return a held value, in a list if there are others with which a class runs alike.
@@ -495,15 +526,28 @@ class Proof:
         others = [other for other in _ACTIVATIONS if value in _ACTIVATIONS and other != value]
         alike = [other for other in others if self._is_free(name, value, {other})]
         if self._draws.usual.get(name, value) is None and self._is_free(name, value, {None}):
-            alike.append("null")
+            alike.append(NULL)
         return [value, *alike] if alike else value
 
     def _is_free(self, name: str, value: Any, others: Iterable[Any] = ()) -> bool:
         """Whether a class has the same operations if a field has another value, or any of some."""
-        drawn = self._draws.unlike(random.Random(name), _MOST_LAYERS)  # noqa: S311
-        draw = next(draw for draw in drawn if draw.run.get("images") != 0)
+        draw = self._draw_for(name)
         others = others or _allowed(type(self._draws.subject.config({})), name) - {value}
         return all(self._is_free_at(draw, {name: other}) for other in others or _others(value))
+
+    def _differs_at(self, name: str, value: Any) -> bool:
+        """Whether a run with a value of a field has other operations; not if it does not run."""
+        draw = self._draw_for(name)
+        turned = draw._replace(
+            changes={**draw.changes, name: value}, fields={**draw.fields, name: value}
+        )
+        modes = (RunMode(mode, "cuda-eager", "BF16", mode == TRAIN) for mode in (TRAIN, CACHE))
+        return any(map(partial(self.difference, turned), modes))
+
+    def _draw_for(self, name: str) -> RunDraw:
+        """Return the draw with which other values of a field are tried; it has images, if any."""
+        drawn = self._draws.unlike(random.Random(name), _MOST_LAYERS)  # noqa: S311
+        return next(draw for draw in drawn if draw.run.get("images") != 0)
 
     def _is_free_at(self, draw: RunDraw, other: dict[str, Any]) -> bool:
         stated = {name: value for name, value in other.items() if value is not None}

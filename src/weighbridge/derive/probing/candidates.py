@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import sys
 from typing import TYPE_CHECKING, Any
@@ -144,14 +145,24 @@ def compared_texts(exploration: Exploration, knob: Knob) -> list[str]:
     }
     if "Literal" in knob.annotation:
         texts.update(_QUOTED_WORD.findall(knob.annotation))
-    name = re.escape(knob.path.rpartition(".")[2])
+    texts.update(texts_compared_in(exploration.subject.code, knob.path))
+    return sorted(texts)[:MOST_TEXTS]
+
+
+def texts_compared_in(code: str, path: str) -> set[str]:
+    """Return the texts that stand in code where a field is compared: `config.norm == "layer"`.
+
+    Example:
+        >>> sorted(texts_compared_in("if config.norm in ('layer', 'rms'):", "encoder.norm"))
+        ['layer', 'rms']
+    """
+    name = re.escape(path.rpartition(".")[2])
     comparison = re.compile(
         rf"\b{name}\b[^\n]{{0,{REACH_TO_COMPARISON}}}?"
         rf"(?:==|!=| in )\s*([^\n]{{0,{REACH_OF_TEXTS}}})"
     )
-    for match in comparison.finditer(exploration.subject.code):
-        texts.update(_QUOTED_WORD.findall(match[1]))
-    return sorted(texts)[:MOST_TEXTS]
+    texts = (_QUOTED_WORD.findall(match[1]) for match in comparison.finditer(code))
+    return {*itertools.chain.from_iterable(texts)}
 
 
 def _other_activations(value: str) -> Iterator[str]:
