@@ -552,6 +552,19 @@ def test_a_value_in_place_of_null_is_refused(family: str, field: str, value: Any
         _ = wb.cost(family, fields={field: value}, sequence=9).figures
 
 
+def test_flash_attention_with_heads_of_one_width_is_refused_where_it_saves() -> None:
+    alike = {"v_head_dim": 192}  # 128 + 64
+    for profile, dtype in (("cuda-eager", "bf16"), ("cuda-math", "f32")):
+        cost = wb.cost(
+            "deepseek_v3", fields=alike, sequence=9, train=True, profile=profile, dtype=dtype
+        )
+        assert cost.figures["saved_for_backward_bytes"] > 0
+    flash = partial(wb.cost, "deepseek_v3", fields=alike, sequence=9, dtype="bf16")
+    assert flash().figures["forward_matmul_flops"] > 0
+    with pytest.raises(ModelError, match="heads of values that are not as wide as heads of keys"):
+        _ = flash(train=True).figures
+
+
 def test_heads_that_no_rotary_embedding_turns_may_be_odd() -> None:
     wide = {"hidden_size": 9 * 32, "num_attention_heads": 32}
     answer = wb.cost(

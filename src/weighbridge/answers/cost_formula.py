@@ -10,7 +10,7 @@ from weighbridge.algebra.settle import settled
 from weighbridge.answers.conditions import PlaceCounter, with_minima
 from weighbridge.answers.recorded import learned_positions
 from weighbridge.answers.run_totals import RunTotals
-from weighbridge.blueprint.operations import OF_BACKWARD, RUN_NAMES
+from weighbridge.blueprint.operations import HEADS_UNLIKE, OF_BACKWARD, RUN_NAMES, VALUES
 from weighbridge.errors import WeighbridgeError
 from weighbridge.ledger.lettering import Lettering
 from weighbridge.ledger.letters import Letters
@@ -80,6 +80,8 @@ class RunLettering(Lettering):
         for field in self._never_one:
             if field in named:
                 self.assumed["<", ("value", 1), ("name", field)] = None
+        if VALUES in named and self.values["attention"] == "flash":
+            self.assumed[HEADS_UNLIKE] = None
 
     @property
     def fixed_names(self) -> tuple[str, ...]:

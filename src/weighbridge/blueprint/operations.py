@@ -39,6 +39,10 @@ OF_BACKWARD = ("saved", "checkpointed")
 _MEASURE = "`weighbridge measure` runs the class itself"
 NEVER_ONE = ("sliding_window", "mamba_n_heads")
 """Sizes that no run had at 1, where operations are others."""
+_KEY_PARTS = ("qk_nope_head_dim", "qk_rope_head_dim")
+VALUES = "v_head_dim"
+HEADS_UNLIKE = parse(f"{' + '.join(_KEY_PARTS)} != {VALUES}")
+"""What held in all runs of latent attention, for which flash has another kernel otherwise."""
 KEY_HEADS = ("num_key_value_heads", "num_kv_heads")
 RUN_NAMES = (
     *("batch", "sequence", "target", "past", "choices", "images", "patches"),
@@ -203,7 +207,8 @@ class Operations:
         A window of one token is none to the cache of transformers. Heads of one number, of which
         rotary embeddings turn pairs, become pairs. What a backward pass needs depends on whether
         there is one key head or query head: the repetition of one may be a view, that of several is
-        a copy. It also depends on whether the part of a head that rotary embeddings turn is even.
+        a copy. It also depends on whether the part of a head that rotary embeddings turn is even,
+        and, with latent attention, on whether heads of values are as wide as heads of keys.
 
         Raises:
             ModelError: ``names`` has such sizes.
@@ -217,6 +222,7 @@ class Operations:
                     hint=_MEASURE,
                 )
         self._check_rotated(kind, names)
+        self._check_flash(kind, names)
         one = [name for name in self.never_one if names.get(name) == 1]
         if one and kind in OF_BACKWARD:
             raise ModelError(
@@ -243,6 +249,16 @@ class Operations:
                 f"what {self.family} saves for a backward pass was recorded only with an even part "
                 "of a head that rotary embeddings turn",
                 values={name: head, ROTATED: share},
+                hint=_MEASURE,
+            )
+
+    def _check_flash(self, kind: str, names: Mapping[str, Any]) -> None:
+        """Refuse heads for which flash attention takes another kernel than recordings had."""
+        if kind in OF_BACKWARD and names["attention"] == "flash" and are_heads_alike(names):
+            raise ModelError(
+                f"what {self.family} saves for a backward pass of flash attention was recorded "
+                "only with heads of values that are not as wide as heads of keys",
+                values={name: names[name] for name in (*_KEY_PARTS, VALUES)},
                 hint=_MEASURE,
             )
 
@@ -372,6 +388,20 @@ def _head(names: Mapping[str, Any]) -> tuple[str, Any]:
     if names.get("num_attention_heads"):
         return "head_dim", names.get("hidden_size", 0) // names["num_attention_heads"]
     return "", None
+
+
+def are_heads_alike(names: Mapping[str, Any]) -> bool:
+    """Whether heads of values are as wide as heads of keys, in latent attention.
+
+    Example:
+        >>> deepseek = {"qk_nope_head_dim": 128, "qk_rope_head_dim": 64}
+        >>> are_heads_alike(deepseek | {"v_head_dim": 128})
+        False
+        >>> are_heads_alike(deepseek | {"v_head_dim": 192})
+        True
+    """
+    of_keys = [names.get(name) or 0 for name in _KEY_PARTS]
+    return all(of_keys) and names.get(VALUES) == sum(of_keys)
 
 
 def _dim_size(dim: Tree, names: Mapping[str, Any]) -> int:

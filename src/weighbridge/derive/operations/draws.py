@@ -16,7 +16,7 @@ from transformers import PreTrainedConfig
 
 from weighbridge import data
 from weighbridge.algebra.expr import evaluate, names_in, parse
-from weighbridge.blueprint.operations import ROTATED
+from weighbridge.blueprint.operations import ROTATED, are_heads_alike
 from weighbridge.errors import ModelError, WeighbridgeError
 from weighbridge.models import find as models
 
@@ -388,7 +388,8 @@ class Draws:
             windows = {kind: dice.randint(2, 2 * least) for kind, least in _WINDOWS.items()}
             if self.chunk:
                 run["sequence"] = dice.randint(_LEAST_SEQUENCE, _MOST_PIECES * self.chunk)
-            draw = next(self._draw(numbers, layers, self._types(dice, layers), run, windows))
+            drawn = self._draw(numbers, layers, self._types(dice, layers), run, windows)
+            draw = next(draw for draw in drawn if not are_heads_alike(draw.fields))
             yield self._with_images(draw, dice) if self.image_tokens else draw
 
     def _with_images(self, draw: RunDraw, dice: random.Random) -> RunDraw:
