@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import py_compile
+import sys
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -138,6 +139,16 @@ def remarked(folder: Path, **changed: str) -> None:
     (folder / "config.json").write_text(json.dumps({**CONFIG, "auto_map": auto_map}))
 
 
+@pytest.fixture
+def own_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let transformers' loader copy code to a folder of this test's own."""
+    modules = tmp_path / "modules"
+    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(modules))
+    monkeypatch.syspath_prepend(str(modules))
+    for name in [name for name in sys.modules if name.startswith("transformers_modules")]:
+        monkeypatch.delitem(sys.modules, name)
+
+
 def as_built(folder: Path, changed: dict[str, Any]) -> int:
     """Return the parameters of what transformers builds, by its own loader of remote code."""
     config = transformers.AutoConfig.from_pretrained(folder, trust_remote_code=True)
@@ -148,7 +159,7 @@ def as_built(folder: Path, changed: dict[str, Any]) -> int:
 
 
 def test_trusted_code_is_derived_and_its_counts_are_those_of_the_module(
-    repository: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    repository: Path, own_modules: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["derive", "--trust-remote-code", str(repository)]) == 0
     assert "tiny-remote.toml: the blueprint, proved" in capsys.readouterr().out
@@ -160,11 +171,22 @@ def test_trusted_code_is_derived_and_its_counts_are_those_of_the_module(
     assert sorted(os.listdir(repository)) == [
         *("config.json", "configuration_tiny.py", "modeling_tiny.py", "parts.py"),
     ]
-    modules = repository.parent / "modules"
-    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(modules))
-    monkeypatch.syspath_prepend(str(modules))
     for changed in SETTINGS:
         weighed = wb.weigh(str(repository), fields=changed, blueprint=str(file))
+        assert weighed.parameters == as_built(repository, changed)
+
+
+def test_a_field_that_only_the_folders_config_has_is_one_of_the_blueprint(
+    repository: Path, own_modules: None
+) -> None:
+    modeling = repository / "modeling_tiny.py"
+    modeling.write_text(
+        MODELING.replace("config.vocab_size, config.width)", "config.padded_size, config.width)")
+    )
+    (repository / "config.json").write_text(json.dumps({**CONFIG, "padded_size": 512}))
+    assert main(["derive", "--trust-remote-code", str(repository)]) == 0
+    for changed in ({}, {"padded_size": 640, "width": 96}):
+        weighed = wb.weigh(str(repository), fields=changed, blueprint="tiny-remote.toml")
         assert weighed.parameters == as_built(repository, changed)
 
 

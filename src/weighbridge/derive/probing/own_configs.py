@@ -393,6 +393,16 @@ class Objects(Form):
             if name not in self.settings and _can_be_named(name):
                 self.settings[name] = _setting(value, hints.get(name, ""), is_own)
 
+    def meet(self, values: Mapping[str, Any]) -> None:
+        """Add the fields of a saved config that the class takes as keywords without a name.
+
+        The model may read them, so the saved values are their defaults.
+        """
+        for name, value in values.items():
+            if self._any and name not in self.settings and _can_be_named(name) and _is_data(value):
+                self.settings[name] = Setting(value)
+                self._pinned[name] = value
+
     def _pin(self, example: Any, is_own: Callable[[Any], bool] | None) -> None:
         """Use the values of an object as defaults, except those that it computed."""
         held = self.held(example)

@@ -19,7 +19,9 @@ import torch
 
 from weighbridge import data
 from weighbridge.derive.probing.own import OwnSubject
+from weighbridge.derive.probing.own_configs import Objects
 from weighbridge.derive.running.address import REMOTE
+from weighbridge.readers.stores import read_object
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,8 +65,13 @@ class RemoteSubject(OwnSubject):
         return ", ".join(hashes)
 
     def _form_of(self, config: Any) -> Form:
-        """Return the config's form, without what transformers gives every config."""
+        """Return the config's form, with the folder's own fields.
+
+        What transformers gives every config is left out.
+        """
         form = super()._form_of(config)
+        if isinstance(form, Objects):
+            form.meet(read_object(os.path.join(self._folder, "config.json")))
         own = inspect.signature(config).parameters if isinstance(config, type) else {}
         for name in data.read_toml("facts/fields.toml")["any"]:
             if name not in own:
