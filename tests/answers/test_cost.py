@@ -543,6 +543,7 @@ def test_sizes_that_no_run_had_are_refused(
         ("olmoe", "sliding_window", 64),
         ("gemma3_text", "final_logit_softcapping", 30.0),
         ("granitemoehybrid", "position_embedding_type", "rope"),
+        ("qwen3_moe", "use_sliding_window", True),
     ],
 )
 def test_a_value_in_place_of_null_is_refused(family: str, field: str, value: Any) -> None:
@@ -563,6 +564,28 @@ def test_flash_attention_with_heads_of_one_width_is_refused_where_it_saves() -> 
     assert flash().figures["forward_matmul_flops"] > 0
     with pytest.raises(ModelError, match="heads of values that are not as wide as heads of keys"):
         _ = flash(train=True).figures
+
+
+@pytest.mark.parametrize(
+    ("family", "class_name"),
+    [("bert", "BertForSequenceClassification"), ("vit", "ViTForImageClassification")],
+)
+def test_one_label_is_refused_where_its_loss_is_another(family: str, class_name: str) -> None:
+    cost = partial(wb.cost, family, fields={"num_labels": 1}, batch=3)
+    assert cost(class_name).figures["forward_matmul_flops"] > 0
+    with pytest.raises(ModelError, match=f"what {class_name} saves .* only with several labels"):
+        _ = cost(class_name, train=True).figures
+
+
+@pytest.mark.parametrize(("stated", "notes"), [(True, 1), (False, 0)])
+def test_checkpointing_that_a_config_turns_on_is_noted(stated: bool, notes: int) -> None:
+    cost = wb.cost("llama", fields={"gradient_checkpointing": stated}, sequence=9, train=True)
+    assert sum("gradient checkpointing on" in note for note in cost.notes) == notes
+
+
+def test_labels_that_a_class_does_not_read_may_be_one() -> None:
+    cost = wb.cost("bert", "BertForMaskedLM", fields={"num_labels": 1}, sequence=9, train=True)
+    assert cost.figures["saved_for_backward_bytes"] > 0
 
 
 def test_heads_that_no_rotary_embedding_turns_may_be_odd() -> None:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 GROUPINGS = ("component", "layer", "operation")
 SEQUENCE = 128
 """The tokens in each sequence, if neither a sequence nor a step is asked for."""
+_CHECKPOINTING = "gradient_checkpointing"
 
 
 class Run(NamedTuple):
@@ -283,6 +284,11 @@ class RunCost(TabularAnswer):
         notes = [*self.found.notes, *self._notes]
         if self.found.uses("choices"):
             notes.append(f"each sequence is given with {self.names['choices']} choices")
+        if self.run.training and self.found.weighing.model.given.get(_CHECKPOINTING) is True:
+            notes.append(
+                "the config turns gradient checkpointing on: transformers then keeps the bytes "
+                "saved with checkpointing"
+            )
         return notes
 
     @cached_property

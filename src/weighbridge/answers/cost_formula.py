@@ -10,7 +10,7 @@ from weighbridge.algebra.settle import settled
 from weighbridge.answers.conditions import PlaceCounter, with_minima
 from weighbridge.answers.recorded import learned_positions
 from weighbridge.answers.run_totals import RunTotals
-from weighbridge.blueprint.operations import HEADS_UNLIKE, OF_BACKWARD, RUN_NAMES, VALUES
+from weighbridge.blueprint.operations import HEADS_UNLIKE, LABELS, OF_BACKWARD, RUN_NAMES, VALUES
 from weighbridge.errors import WeighbridgeError
 from weighbridge.ledger.lettering import Lettering
 from weighbridge.ledger.letters import Letters
@@ -77,7 +77,7 @@ class RunLettering(Lettering):
         if kind not in OF_BACKWARD:
             return
         named = {name for dim in entry.dims for name in names_in(dim)}
-        for field in self._never_one:
+        for field in (*self._never_one, LABELS):
             if field in named:
                 self.assumed["<", ("value", 1), ("name", field)] = None
         if VALUES in named and self.values["attention"] == "flash":

@@ -77,7 +77,7 @@ class RecordedModel(NamedTuple):
         Raises:
             ModelError: they were not recorded for such a config.
         """
-        self.known.check_sizes(kind, self.names())
+        self.known.check_sizes(self.class_name, kind, self.names())
         return self.known.entries(self.class_name, kind)
 
     def bind(self, kind: str, names: Mapping[str, Any]) -> list[Operation]:

@@ -39,6 +39,7 @@ OF_BACKWARD = ("saved", "checkpointed")
 _MEASURE = "`weighbridge measure` runs the class itself"
 NEVER_ONE = ("sliding_window", "mamba_n_heads")
 """Sizes that no run had at 1, where operations are others."""
+LABELS = "num_labels"
 _KEY_PARTS = ("qk_nope_head_dim", "qk_rope_head_dim")
 VALUES = "v_head_dim"
 HEADS_UNLIKE = parse(f"{' + '.join(_KEY_PARTS)} != {VALUES}")
@@ -201,14 +202,15 @@ class Operations:
                 return name, f"{sub_config}{dot}num_attention_heads"
         return ()
 
-    def check_sizes(self, kind: str, names: Mapping[str, Any]) -> None:
+    def check_sizes(self, class_name: str, kind: str, names: Mapping[str, Any]) -> None:
         """Refuse sizes that no run had, and with which operations of a kind are others.
 
         A window of one token is none to the cache of transformers. Heads of one number, of which
         rotary embeddings turn pairs, become pairs. What a backward pass needs depends on whether
         there is one key head or query head: the repetition of one may be a view, that of several is
         a copy. It also depends on whether the part of a head that rotary embeddings turn is even,
-        and, with latent attention, on whether heads of values are as wide as heads of keys.
+        and, with latent attention, on whether heads of values are as wide as heads of keys. The
+        loss of a classifier with one label is that of a regression.
 
         Raises:
             ModelError: ``names`` has such sizes.
@@ -231,6 +233,17 @@ class Operations:
                 values=dict.fromkeys(one, 1),
                 hint=_MEASURE,
             )
+        if kind in OF_BACKWARD and names.get(LABELS) == 1 and self._reads(class_name, LABELS):
+            raise ModelError(
+                f"what {class_name} saves for a backward pass was recorded only with several "
+                "labels",
+                values={LABELS: 1},
+                hint=_MEASURE,
+            )
+
+    def _reads(self, class_name: str, name: str) -> bool:
+        """Whether what a class saves for its backward pass depends on a name."""
+        return any(name in self.names_in_dims(class_name, kind) for kind in OF_BACKWARD)
 
     def _check_rotated(self, kind: str, names: Mapping[str, Any]) -> None:
         """Refuse an odd part of a head: its angles are kept in pairs, one more than it has."""
@@ -314,7 +327,7 @@ class Operations:
             ModelError: there is no such class.
             ExpressionError: a name has no value, or an expression does not give a size.
         """
-        self.check_sizes(kind, names)
+        self.check_sizes(class_name, kind, names)
         binding = _Binding(self.repeat, names)
         return list(chain.from_iterable(map(binding.bound, self.entries(class_name, kind))))
 

@@ -139,7 +139,7 @@ def _bound(known: Operations, model: Model, run: Workload, kind: str) -> list[Op
     kernels = {**PROFILES[profile].names, "dtype": recorded_dtype(run.dtype)}
     names = known.names({**model.given, **model.fields}, **{**run.names, **kernels})
     try:
-        known.check_sizes(kind, names)
+        known.check_sizes(run.class_name, kind, names)
     except ModelError:
         return None
     return known.bind(run.class_name, kind, names)

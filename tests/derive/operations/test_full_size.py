@@ -102,7 +102,7 @@ def test_a_real_config_costs_what_torch_counts(name: str, seed: str, monkeypatch
     run |= {"dtype": "BF16", "device": "cuda"}
     names = known.names(fields, **run, **dict.fromkeys(dropouts(known.fields), 0.0))
     try:
-        known.check_sizes("saved", names)
+        known.check_sizes(known.base_class, "saved", names)
     except ModelError as error:
         pytest.skip(f"refused: {error}")
     module = built(config, known.base_class).train()

@@ -72,7 +72,6 @@ _MAIN = (
 )
 _NEVER_HELD = (
     "_token_id",
-    "use_sliding_window",
     "problem_type",
     "use_cache",
     "return_dict",
