@@ -6,7 +6,6 @@ Every tensor is accounted for, or the refusal is clear.
 from __future__ import annotations
 
 import json
-import os
 import runpy
 import shutil
 from pathlib import Path
@@ -307,10 +306,12 @@ def test_a_missing_or_remote_checkpoint_is_refused(tmp_path: Path) -> None:
         load_checkpoint("https://example.org/model.safetensors")
 
 
-def test_a_file_of_weights_is_read_with_what_lies_beside_it(tmp_path: Path) -> None:
+def test_a_file_of_weights_is_read_with_what_lies_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     reference = berts.write(tmp_path)
     shutil.copy(tmp_path / "model.safetensors", tmp_path / "other.safetensors")
-    os.chdir(tmp_path)
+    monkeypatch.chdir(tmp_path)
     loaded = load_checkpoint("other.safetensors")
     assert torch.equal(loaded.model.pooler.dense.weight, reference.pooler.dense.weight)
 
