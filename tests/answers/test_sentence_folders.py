@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import weighbridge as wb
 from weighbridge.answers.inspect import Inspections, inspect_all
 from weighbridge.answers.pipeline import verify_pipeline, weigh_pipeline
 from weighbridge.cli import main
@@ -68,9 +69,19 @@ def test_a_transformer_alone_is_weighed_as_the_class_that_the_library_builds(
     (tmp_path / "modules.json").write_text(json.dumps(modules))
     assert main(["weigh", str(tmp_path), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["class"] == "T5EncoderModel"
+    assert wb.weigh(tmp_path).class_name == "T5EncoderModel"
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "pegasus"}))
     assert main(["weigh", str(tmp_path)]) == 2
     assert "does not know the class" in capsys.readouterr().err
+
+
+def test_several_modules_are_not_weighed_as_one(folder: Path) -> None:
+    hint = rf"`weighbridge weigh {folder}` counts them together"
+    with pytest.raises(ModelError, match=f"is several models .*{hint}"):
+        wb.weigh(folder)
+    assert main(["weigh", str(folder), "--set", "num_hidden_layers=3"]) == 2
+    place = folder if (folder / "config.json").exists() else folder / "0_Transformer"
+    assert wb.weigh(place, "BertModel").parameters == COUNTS["0_Transformer"]
 
 
 def changed(folder: Path, index: int, **fields: object) -> None:

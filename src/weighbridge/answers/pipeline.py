@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 from weighbridge import data, units
 from weighbridge.answers.answer import Answer, TabularAnswer
 from weighbridge.answers.data_table import INTEGER, Column, DataTable
+from weighbridge.answers.sentence_encoder import encoder_class
 from weighbridge.answers.verify import Compared, Verification, verify
 from weighbridge.answers.weigh import weigh
 from weighbridge.blueprint import schema
 from weighbridge.errors import ModelError, UsageError, WeighbridgeError, printable, shorten
-from weighbridge.models.find import find
 from weighbridge.models.libraries import class_of
 from weighbridge.readers import sentence
 from weighbridge.readers.folders import PIPELINE
@@ -97,26 +97,6 @@ def _class_and_blueprint(place: str, component: Component) -> tuple[str | None, 
     what = f"{shorten(class_name, str)} is in no library that weighbridge has blueprints for"
     hint = f"`weighbridge inspect {place}` counts its checkpoint"
     raise ModelError(what, where=place, hint=hint)
-
-
-def encoder_class(place: str, component: Component) -> str:
-    """Return the class that sentence-transformers builds for its Transformer in a folder.
-
-    Raises:
-        ModelError: it is not known, or there is no blueprint of the family.
-        ConfigError: its config cannot be read.
-    """
-    model = find(place)
-    task = sentence.task_of(place, component)
-    family = model.blueprint.family
-    names = (model.named_class, model.blueprint.base_class)
-    built = sentence.class_built(family, task, *names)
-    if built is None:
-        what = "weighbridge does not know the class that sentence-transformers builds here"
-        values = {"model_type": family, "task": task, "class": model.named_class}
-        hint = f"`weighbridge weigh {model.where} --class CLASS` weighs a class of your choice"
-        raise ModelError(what, where=place, values=values, hint=hint)
-    return built
 
 
 def _check_class(model: Model, class_name: str) -> None:

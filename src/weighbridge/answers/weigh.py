@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import cached_property
 
 from weighbridge import units
@@ -20,7 +21,6 @@ from weighbridge.render.table import Table
 from weighbridge.render.words import label, words
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
@@ -62,7 +62,8 @@ def weigh(
             model with transformers.
 
     Raises:
-        ModelError: there is no such model, family, file or class.
+        ModelError: there is no such model, family, file or class, or the path is a folder of
+            several models.
         ConfigError: the config cannot be read, or describes no buildable model.
         BlueprintError: the blueprint cannot be read, or breaks the law of its format.
 
@@ -72,9 +73,23 @@ def weigh(
         >>> weigh("bert-base-chinese", "BertForMaskedLM", fields={"vocab_size": 30522}).parameters
         109514298
     """
+    if class_name is None and blueprint is None:
+        class_name = _class_in_folder(model)
     found = find(model, fields, strict=strict, blueprint=blueprint, class_name=class_name)
     chosen = found.class_called(class_name or found.default_class)
     return weighed(found, chosen, dtype=dtype, strict=strict)
+
+
+def _class_in_folder(model: Described) -> str | None:
+    """Return the class that the library of a folder builds, where that is no default of its own."""
+    if not isinstance(model, str | os.PathLike):
+        return None
+    folder = os.fspath(model)
+    if not os.path.isfile(os.path.join(folder, "modules.json")):
+        return None
+    from weighbridge.answers.sentence_encoder import class_in  # noqa: PLC0415  # for few folders
+
+    return class_in(folder)
 
 
 def weighed(found: Model, class_name: str, *, dtype: str | None, strict: bool) -> Weighing:

@@ -56,14 +56,11 @@ def _weigh_any(options: argparse.Namespace) -> Weighing | PipelineWeighing | Lor
 
     if is_adapter(options.model) and not asked["dtype"] and not asked["strict"]:
         return _weigh_adapter(options)
-    from weighbridge.answers.pipeline import encoder_class, weigh_pipeline
+    from weighbridge.answers.pipeline import weigh_pipeline
     from weighbridge.readers.sentence import models_in, transformer_alone
 
     described = models_in(options.model)
-    if described is None:
-        return _weigh(options)
-    if alone := transformer_alone(described):
-        options.class_name = encoder_class(os.path.join(options.model, alone.path), alone)
+    if described is None or transformer_alone(described):
         return _weigh(options)
     return weigh_pipeline(options.model, dtype=asked["dtype"], strict=asked["strict"])
 
