@@ -262,14 +262,29 @@ _LEAST_RUN = {"batch": 1, "sequence": 2, "target": 2, "past": 1}
 
 def _fields(weighing: Weighing) -> dict[str, Any]:
     given = weighing.model.given
-    rotated = {ROTATED: given["rotary_pct"]} if "rotary_pct" in given else {}
-    if "rotary_dim" in given and given.get("head_dim"):
-        rotated[ROTATED] = given["rotary_dim"] / given["head_dim"]
-    for name in ("rope_scaling", "rope_parameters"):
-        rope: Any = given.get(name)
-        if hasattr(rope, "keys") and ROTATED in rope:
-            rotated[ROTATED] = rope[ROTATED]
-    return {**rotated, **given, **weighing.model.fields}
+    return {**_rotated(given), **given, **weighing.model.fields}
+
+
+def _rotated(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the share of a head that rotary embeddings turn, by its path, where a config says it.
+
+    Example:
+        >>> _rotated({"text_config.rotary_pct": 0.25, "rotary_dim": 16, "head_dim": 64})
+        {'text_config.partial_rotary_factor': 0.25, 'partial_rotary_factor': 0.25}
+    """
+    shares = {}
+    for saying in ("rotary_pct", "rotary_dim", "rope_scaling", "rope_parameters"):
+        for path, value in given.items():
+            above, dot, name = path.rpartition(".")
+            if name != saying:
+                continue
+            if name == "rotary_pct":
+                shares[f"{above}{dot}{ROTATED}"] = value
+            elif name == "rotary_dim" and given.get(f"{above}{dot}head_dim"):
+                shares[f"{above}{dot}{ROTATED}"] = value / given[f"{above}{dot}head_dim"]
+            elif hasattr(value, "keys") and ROTATED in value:
+                shares[f"{above}{dot}{ROTATED}"] = value[ROTATED]
+    return shares
 
 
 READ_BY_CACHES = ("layer_types", "sliding_window", "attention_chunk_size", "kv_sharing_modes")

@@ -247,8 +247,13 @@ class Operations:
 
     def _check_rotated(self, kind: str, names: Mapping[str, Any]) -> None:
         """Refuse an odd part of a head: its angles are kept in pairs, one more than it has."""
-        share = names.get(ROTATED, self.held.get(ROTATED))
-        name, head = _head(names)
+        for path in {**self.held, **names}:
+            if _last(path) == ROTATED:
+                self._check_pairs(kind, names, path)
+
+    def _check_pairs(self, kind: str, names: Mapping[str, Any], path: str) -> None:
+        share = names.get(path, self.held.get(path))
+        name, head = _head(names, path.removesuffix(ROTATED))
         if type(share) is not float or type(head) is not int or int(head * share) % 2 == 0:
             return
         if share == 1:
@@ -261,7 +266,7 @@ class Operations:
             raise ModelError(
                 f"what {self.family} saves for a backward pass was recorded only with an even part "
                 "of a head that rotary embeddings turn",
-                values={name: head, ROTATED: share},
+                values={name: head, path: share},
                 hint=_MEASURE,
             )
 
@@ -393,13 +398,16 @@ def _last(name: str) -> str:
     return name.rpartition(".")[2]
 
 
-def _head(names: Mapping[str, Any]) -> tuple[str, Any]:
-    """Return the width of the heads that rotary embeddings turn, with the name to show for it."""
-    for name in ("qk_rope_head_dim", "head_dim"):
+def _head(names: Mapping[str, Any], above: str) -> tuple[str, Any]:
+    """Return the width of the heads that rotary embeddings turn, with the name to show for it.
+
+    ``above`` is the sub-config that has it, as ``text_config.``, or empty.
+    """
+    for name in (f"{above}qk_rope_head_dim", f"{above}head_dim"):
         if names.get(name) is not None:
             return name, names[name]
-    if names.get("num_attention_heads"):
-        return "head_dim", names.get("hidden_size", 0) // names["num_attention_heads"]
+    if heads := names.get(f"{above}num_attention_heads"):
+        return f"{above}head_dim", names.get(f"{above}hidden_size", 0) // heads
     return "", None
 
 

@@ -501,11 +501,14 @@ class Proof:
 
         Some classes have the parameters of rotary embeddings, and no such embeddings.
         """
-        rope = getattr(self._draws.subject.config({}), "rope_parameters", None)
-        if isinstance(rope, dict) and self._has_rotary_embeddings():
-            usual = float(rope.get(ROTATED, 1))
-            turned = self._draws.turned.get(ROTATED)
-            yield ROTATED, usual if turned is None else [usual, turned]
+        config = self._draws.subject.config({})
+        places = {"": config, **{f"{name}.": below for name, below in vars(config).items()}}
+        for place, of in places.items() if self._has_rotary_embeddings() else ():
+            rope = getattr(of, "rope_parameters", None)
+            if isinstance(rope, dict):
+                usual = float(rope.get(ROTATED, 1))
+                turned = self._draws.turned.get(f"{place}{ROTATED}")
+                yield f"{place}{ROTATED}", usual if turned is None else [usual, turned]
         for name, value in self._draws.released.items():
             if isinstance(value, list):
                 yield name, [value]
