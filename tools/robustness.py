@@ -82,17 +82,17 @@ def fuzzed_files(thrown: dict[str, Any], share: float) -> Iterator[Outcome]:
 
 
 def changed_configs(thrown: dict[str, Any], share: float) -> Iterator[Outcome]:
-    """Attack the counts of all families, and read what the attack found."""
+    """Attack the counts of all families, or the costs of runs, and read what the attack found."""
     with tempfile.TemporaryDirectory() as scratch:
         found = Path(scratch, "found.json")
         number = str(_times(thrown, share))
         options = ("--seed", SEED, "--jobs", "2", "--seconds", "3600", "--json", str(found))
-        _run("tools/attack.py", "--configs", number, *options)
+        _run("tools/attack.py", *thrown.get("options", ()), "--configs", number, *options)
         groups = json.loads(found.read_text(encoding="utf-8"))["groups"]
     for counted in groups.values():
         yield from [(ANSWERED, "")] * counted.get("exact", 0)
         yield from [(REFUSED, "")] * counted.get("refused", 0)
-        yield from [(FAILED, "a wrong count")] * counted.get("wrong", 0)
+        yield from [(FAILED, "a wrong number")] * counted.get("wrong", 0)
 
 
 def damaged_articles(thrown: dict[str, Any], share: float) -> Iterator[Outcome]:
