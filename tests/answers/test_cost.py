@@ -512,7 +512,7 @@ def test_the_width_of_a_head_of_a_scan_follows_from_their_number() -> None:
 
 
 def test_one_query_head_is_refused_where_one_key_head_is() -> None:
-    with pytest.raises(ModelError, match=r"several key heads \(.*num_attention_heads = 1\)"):
+    with pytest.raises(ModelError, match=r"several heads \(.*num_attention_heads = 1\)"):
         _ = wb.cost("falcon", fields={"num_attention_heads": 1}, sequence=9, train=True).figures
 
 
@@ -565,6 +565,25 @@ def test_flash_attention_with_heads_of_one_width_is_refused_where_it_saves() -> 
     assert flash().figures["forward_matmul_flops"] > 0
     with pytest.raises(ModelError, match="heads of values that are not as wide as heads of keys"):
         _ = flash(train=True).figures
+
+
+@pytest.mark.parametrize(
+    ("family", "field"),
+    [
+        ("gpt2", "n_head"),
+        ("gpt_neox", "num_attention_heads"),
+        ("modernbert", "num_attention_heads"),
+        ("t5", "num_heads"),
+        ("whisper", "decoder_attention_heads"),
+    ],
+)
+def test_one_head_is_refused_where_runs_with_one_differ(family: str, field: str) -> None:
+    cost = partial(wb.cost, family, fields={field: 1}, sequence=9)
+    assert cost().figures["forward_matmul_flops"] > 0
+    with pytest.raises(ModelError, match=rf"only with several heads \(.*{field} = 1\)"):
+        _ = cost(train=True).figures
+    bert = wb.cost("bert", fields={"num_attention_heads": 1}, sequence=9, train=True)
+    assert bert.figures["saved_for_backward_bytes"] > 0
 
 
 @pytest.mark.parametrize(
@@ -687,13 +706,13 @@ def test_what_one_key_head_saves_is_refused_where_it_is_not_proved(
     assert main([*words, *(word for one in given for word in ("--set", one))]) == 2
     out, err = capsys.readouterr()
     assert out == ""
-    assert "was recorded only with several key heads (num_key_value_heads = 1)" in err
+    assert "was recorded only with several heads (num_key_value_heads = 1)" in err
 
 
 def test_one_key_head_in_a_sub_config_is_refused_too(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["cost", "llava", "--seq", "8", "--train", "--set", "text_config.num_key_value_heads=1"]
     assert main(words) == 2
-    assert "several key heads (text_config.num_key_value_heads = 1)" in capsys.readouterr().err
+    assert "several heads (text_config.num_key_value_heads = 1)" in capsys.readouterr().err
 
 
 def test_the_rest_of_a_run_with_one_key_head_is_the_same_expression() -> None:

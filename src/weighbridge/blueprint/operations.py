@@ -45,6 +45,11 @@ VALUES = "v_head_dim"
 HEADS_UNLIKE = parse(f"{' + '.join(_KEY_PARTS)} != {VALUES}")
 """What held in all runs of latent attention, for which flash has another kernel otherwise."""
 KEY_HEADS = ("num_key_value_heads", "num_kv_heads")
+HEADS = (
+    *("num_attention_heads", "n_head", "n_heads", "num_heads"),
+    *("encoder_attention_heads", "decoder_attention_heads"),
+)
+"""The fields that count heads of queries."""
 RUN_NAMES = (
     *("batch", "sequence", "target", "past", "choices", "images", "patches"),
     *("attention", "device", "dtype", "training"),
@@ -194,12 +199,18 @@ class Operations:
 
     @property
     def never_one(self) -> tuple[str, ...]:
-        """The heads of keys and queries, also of a sub-config, of which no proved run had one."""
+        """The heads, also of a sub-config, of which no proved run had one.
+
+        They are those of keys and queries, or of queries where each has keys of its own.
+        """
         single = self.proof.get("single", ())
-        for name in self.fields:
-            sub_config, dot, last = name.rpartition(".")
-            if last in KEY_HEADS and name not in single:
-                return name, f"{sub_config}{dot}num_attention_heads"
+        keys = [name for name in self.fields if _last(name) in KEY_HEADS]
+        if not keys:
+            heads = (name for name in self.fields if _last(name) in HEADS)
+            return tuple(name for name in heads if name not in single)
+        for name in keys:
+            if name not in single:
+                return name, f"{name.removesuffix(_last(name))}num_attention_heads"
         return ()
 
     def check_sizes(self, class_name: str, kind: str, names: Mapping[str, Any]) -> None:
@@ -207,8 +218,8 @@ class Operations:
 
         A window of one token is none to the cache of transformers. Heads of one number, of which
         rotary embeddings turn pairs, become pairs. What a backward pass needs depends on whether
-        there is one key head or query head: the repetition of one may be a view, that of several is
-        a copy. It also depends on whether the part of a head that rotary embeddings turn is even,
+        there is one key head or query head: what is done to one may be a view, to several a copy.
+        It also depends on whether the part of a head that rotary embeddings turn is even,
         and, with latent attention, on whether heads of values are as wide as heads of keys. The
         loss of a classifier with one label is that of a regression.
 
@@ -228,7 +239,7 @@ class Operations:
         one = [name for name in self.never_one if names.get(name) == 1]
         if one and kind in OF_BACKWARD:
             raise ModelError(
-                f"what {self.family} saves for a backward pass was recorded only with several key "
+                f"what {self.family} saves for a backward pass was recorded only with several "
                 "heads",
                 values=dict.fromkeys(one, 1),
                 hint=_MEASURE,

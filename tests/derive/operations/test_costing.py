@@ -72,7 +72,7 @@ def test_fresh_runs_with_one_key_head_are_as_the_file_says(family: str, seed: st
     raw = data.read_toml(f"operations/{family}.toml")
     proof = proof_of(family, raw)
     proof.dice = random.Random(f"{seed} {family}")  # noqa: S311
-    assert list(proof._draws.key_heads) == raw["proof"]["single"]
+    assert {*raw["proof"]["single"]} <= {*proof._draws.lone_heads}
     for profile in {"cuda-eager", "cuda-flash"}.intersection(raw["proof"]["profiles"]):
         assert list(proof.with_ones(profile, runs=RUNS)) == []
 

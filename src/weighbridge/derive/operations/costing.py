@@ -125,8 +125,8 @@ def cost_operations(
 
     Returns:
         The data of a file, and what differs between it and runs that it was not derived from. A
-        profile that differs is left out of the proof, and is a hole; products must not differ. Key
-        heads are ``single`` there if runs with one agree, with every profile.
+        profile that differs is left out of the proof, and is a hole; products must not differ.
+        Heads are ``single`` there if runs with one agree, with every profile.
 
     Raises:
         ModelError: an operation of the first class cannot be expressed.
@@ -194,13 +194,13 @@ def _proved(
 ) -> tuple[list[str], list[str], list[str]]:
     """Return the profiles with which every class agrees with fresh runs, and the differences.
 
-    Between them are the key heads of which runs with one agree, too. What is proved is the file as
+    Between them are the heads of which runs with one agree, too. What is proved is the file as
     it will be read.
     """
     written = tomllib.loads(operations_text(raw))
     unproved: dict[str, None] = {}
     differences = []
-    single = {name: None for draft in drafts.values() for name in draft.draws.key_heads}
+    single = {name: None for draft in drafts.values() for name in draft.draws.lone_heads}
     for class_name, (draws, drafting, _) in drafts.items():
         proof = Proof(draws, class_name, written)
         owner = f"{class_name}: " if len(drafts) > 1 else ""
@@ -332,7 +332,7 @@ class Proof:
 
     def __init__(self, draws: Draws, class_name: str, raw: Mapping[str, Any]) -> None:
         self._draws, self._class_name = draws, class_name
-        self._operations = Operations({**raw, "proof": {"single": [*draws.key_heads]}})
+        self._operations = Operations({**raw, "proof": {"single": [*draws.lone_heads]}})
         self.dice = random.Random(f"proof {class_name}")  # noqa: S311
 
     def of_profile(
@@ -344,12 +344,12 @@ class Proof:
     def with_ones(
         self, profile: str, nullable: Iterable[str] = (), runs: int = RUNS
     ) -> Iterator[tuple[str, str]]:
-        """Run a profile with one key head, in every third run for one query head.
+        """Run a profile with one key head, in every third run for one query head, or one of both.
 
         Four of eight runs have one sequence, where the repetition of the head may be a view. Yields
-        the fields of key heads with which a run differs, and how.
+        the fields of heads with which a run differs, and how.
         """
-        for name, heads in self._draws.key_heads.items():
+        for name, heads in self._draws.lone_heads.items():
             settings = self._settings(profile, nullable, runs * _TRIES)
             difference = self._agreed(_with_one(name, heads, settings), runs)
             if difference is not None:

@@ -16,7 +16,7 @@ from transformers import PreTrainedConfig
 
 from weighbridge import data
 from weighbridge.algebra.expr import evaluate, names_in, parse
-from weighbridge.blueprint.operations import ROTATED, are_heads_alike
+from weighbridge.blueprint.operations import HEADS, ROTATED, are_heads_alike
 from weighbridge.errors import ModelError, WeighbridgeError
 from weighbridge.models import find as models
 
@@ -141,6 +141,12 @@ class Draws:
                 keys = (key for key in _fields_of(name, tree) if "kv_" in key or "key_value" in key)
                 pairs.update(dict.fromkeys(keys, name))
         return pairs
+
+    @cached_property
+    def lone_heads(self) -> dict[str, str]:
+        """The heads that are tried alone, with the heads of queries: those of keys, if any."""
+        of_queries = (name for name in self.rules if name.rpartition(".")[2] in HEADS)
+        return self.key_heads or {name: name for name in of_queries}
 
     @cached_property
     def nullable(self) -> list[str]:
