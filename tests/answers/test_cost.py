@@ -521,6 +521,8 @@ def test_one_query_head_is_refused_where_one_key_head_is() -> None:
     [
         ("mistral", {"sliding_window": 1}, r"a sliding_window of 2 or more \(sliding_window = 1\)"),
         ("bamba", {"mamba_n_heads": 1, "mamba_d_head": 8192}, "a mamba_n_heads of 2 or more"),
+        ("phi3", {"num_attention_heads": 40}, "hidden_size % num_attention_heads == 0"),
+        ("mixtral", {"num_attention_heads": 40}, "hidden_size % num_attention_heads == 0"),
         ("llava", {"text_config.hidden_size": 32}, r".* even width \(text_config.head_dim = 1\)"),
         ("llama", {"head_dim": 65}, r"heads of an even width \(head_dim = 65\)"),
         ("llama", {"hidden_size": 96, "num_attention_heads": 32}, r".* width \(head_dim = 3\)"),

@@ -49,7 +49,7 @@ class RunLettering(Lettering):
         letters = self.letters
         free = {name: of for name, of in RUN_LETTERS.items() if of not in letters.values()}
         self.letters = {**free, **letters}
-        self.assumed: dict[Tree, None] = {}
+        self.assumed: dict[Tree, None] = dict.fromkeys(found.known.whole)
         """The rules on sizes that the formulas written so far need."""
         self.deciding: set[str] = set()
         """The fields in the operations of the formulas written so far."""

@@ -12,7 +12,7 @@ from functools import cache
 from itertools import chain, product
 
 from weighbridge import data
-from weighbridge.algebra.expr import evaluate, names_in, parse
+from weighbridge.algebra.expr import evaluate, names_in, parse, source
 from weighbridge.blueprint.bind import bound_size, uses
 from weighbridge.blueprint.paths import indices_in, is_index, joined_path
 from weighbridge.blueprint.schema import LARGEST_SIZE, MOST_LAYERS, MOST_PLACES, split_dims
@@ -213,6 +213,17 @@ class Operations:
                 return name, f"{name.removesuffix(_last(name))}num_attention_heads"
         return ()
 
+    @property
+    def whole(self) -> tuple[Tree, ...]:
+        """That the fields which must follow from others are quotients without a remainder.
+
+        Example:
+            >>> [source(rule) for rule in load_operations("mixtral").whole]
+            ['hidden_size % num_attention_heads == 0']
+        """
+        quotients = (tree for tree in self.tied.values() if tree[0] == "//")
+        return tuple(("==", ("%", *tree[1:]), ("value", 0)) for tree in quotients)
+
     def check_sizes(self, class_name: str, kind: str, names: Mapping[str, Any]) -> None:
         """Refuse sizes that no run had, and with which operations of a kind are others.
 
@@ -232,6 +243,13 @@ class Operations:
                     f"the operations of {self.family} were recorded only with a {name} of 2 or "
                     "more",
                     values={name: value},
+                    hint=_MEASURE,
+                )
+        for rule in self.whole:
+            if not evaluate(rule, names):
+                raise ModelError(
+                    f"the operations of {self.family} were recorded only with {source(rule)}",
+                    values={name: names[name] for name in names_in(rule)},
                     hint=_MEASURE,
                 )
         self._check_rotated(kind, names)
