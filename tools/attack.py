@@ -16,7 +16,8 @@ and twice as often. The same seed and number of configs make the same run, with 
 ``--blueprints FOLDER`` attacks the files ``FAMILY.toml`` there instead of those shipped.
 
 ``--costs`` attacks what `weighbridge cost` says of runs instead: FLOPs, saved bytes and the cache,
-against what torch counts while the class runs on the meta device.
+against what torch counts while the class runs on the meta device. ``--device cuda`` runs it on a
+CUDA device instead, with its own kernels, of which ``--profile`` chooses those of attention.
 
 A config that transformers refuses does not count, whatever weighbridge says of it; the table has
 both numbers. Refusals are counted as a share of what transformers accepts.
@@ -40,12 +41,14 @@ from attacking.turns import Turn
 from attacking.verdicts import Scale
 
 from weighbridge.blueprint import operations
+from weighbridge.costs.profiles import PROFILES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 DEFAULT_SECONDS = 600
 LONGEST_REASON = 100  # characters
+PROFILES_OF_CUDA = tuple(name for name, profile in PROFILES.items() if profile.device == "cuda")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -57,7 +60,9 @@ def main(arguments: list[str] | None = None) -> int:
     most_used = known[: starts.MOST_USED]
     schedule = scheduled(options.families or known, most_used, options.seed)
     tally = Tally(set(most_used))
-    scale = CostScale() if options.costs else Scale(options.blueprints)
+    scale = Scale(options.blueprints)
+    if options.costs:
+        scale = CostScale(options.profile, options.device)
     cases = workers.cases(schedule, options.seed, scale, jobs=options.jobs, seconds=options.seconds)
     with contextlib.suppress(KeyboardInterrupt):  # what was found until then is reported
         for case in cases:
@@ -85,10 +90,16 @@ def _options(arguments: list[str] | None, known: list[str]) -> argparse.Namespac
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes (default: 1)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all counts and cases")
     parser.add_argument("--costs", action="store_true", help="attack what runs cost")
+    parser.add_argument("--device", choices=("meta", "cuda"), default="meta", help="of --costs")
+    parser.add_argument(
+        "--profile", choices=PROFILES_OF_CUDA, default="cuda-eager", help="of --costs"
+    )
     parser.add_argument("--blueprints", metavar="FOLDER", help="attack these blueprints instead")
     options = parser.parse_args(arguments)
     if strangers := sorted({*options.families}.difference(known)):
         parser.error(f"there is no blueprint of a family {strangers[0]} of transformers")
+    if options.device == "meta" and options.profile != "cuda-eager":
+        parser.error("the meta device has the kernels of cuda-eager only; give --device cuda")
     if options.seconds is None and options.configs is None:
         options.seconds = DEFAULT_SECONDS
     return options

@@ -29,7 +29,7 @@ from weighbridge.render.table import COLUMNS, width
 LLAMA = "meta-llama/Llama-3.1-8B"
 TINY = {
     "hidden_size": 24,
-    "head_dim": 4,
+    "head_dim": 8,
     "intermediate_size": 40,
     "num_attention_heads": 6,
     "num_hidden_layers": 2,
@@ -82,7 +82,7 @@ def test_a_forward_pass_fills_the_cache() -> None:
 
 def test_bytes_moved_are_both_factors_and_the_result() -> None:
     found = cost("llama", fields=TINY, batch=2, sequence=5, dtype="bf16", profile="cuda-eager")
-    tokens, hidden, inner, heads, head, key_heads = 10, 24, 40, 6, 4, 3
+    tokens, hidden, inner, heads, head, key_heads = 10, 24, 40, 6, 8, 3
 
     def product(rows: int, between: int, columns: int) -> int:
         return rows * between + between * columns + rows * columns
@@ -134,7 +134,7 @@ def test_components_are_those_of_the_tensors_below() -> None:
     attention = by_name["attention"]["forward_matmul_flops"]
     weights = wb.weigh("llama", "LlamaForCausalLM", fields=TINY).by("component")
     of_heads = found.figures["forward_attention_flops"]
-    assert of_heads == 2 * (2 * 2 * 6) * (5 * 4 * 5) * 2  # products, in each head; FLOPs, layers
+    assert of_heads == 2 * (2 * 2 * 6) * (5 * 8 * 5) * 2  # products, in each head; FLOPs, layers
     assert attention == 2 * 10 * weights["attention"] + of_heads
     assert by_name["ffn"]["forward_matmul_flops"] == 2 * 10 * weights["ffn"]
     assert by_name["layer_inputs"]["checkpointed_bytes"] == 2 * 2 * 5 * 24 * 2
@@ -547,6 +547,9 @@ def test_sizes_that_no_run_had_are_refused(
         ("gemma3_text", "final_logit_softcapping", 30.0),
         ("granitemoehybrid", "position_embedding_type", "rope"),
         ("qwen3_moe", "use_sliding_window", True),
+        ("smollm3", "use_sliding_window", True),
+        ("gemma2", "attn_logit_softcapping", None),
+        ("gemma2", "final_logit_softcapping", None),
     ],
 )
 def test_a_value_in_place_of_null_is_refused(family: str, field: str, value: Any) -> None:
@@ -554,6 +557,45 @@ def test_a_value_in_place_of_null_is_refused(family: str, field: str, value: Any
         ModelError, match=rf"operations of {family} were recorded only with {field}"
     ):
         _ = wb.cost(family, fields={field: value}, sequence=9).figures
+
+
+@pytest.mark.parametrize("family", ["gemma3_text", "qwen2", "smollm3"])
+def test_a_type_of_layer_that_no_run_had_is_refused(family: str) -> None:
+    fields = {"layer_types": ["full_attention", "chunked_attention"], "num_hidden_layers": 2}
+    message = rf"{family} were recorded only with layer_types = .*full_attention.* \(layer_types ="
+    for ask in (wb.cost, partial(wb.cache, context=64)):
+        with pytest.raises(ModelError, match=message):
+            _ = ask(family, fields=fields).to_dict()
+
+
+def test_layers_of_lfm2_are_convolutions_where_the_config_says_so() -> None:
+    attends = (2, 5, 8, 10, 12, 14)
+    types = ["full_attention" if layer in attends else "conv" for layer in range(16)]
+    sizes = {"hidden_size": 2048, "num_hidden_layers": 16, "num_key_value_heads": 8}
+    fields = {**sizes, "layer_types": types}
+    assert wb.weigh("lfm2", "Lfm2ForCausalLM", fields=fields).parameters == 1170340608  # LFM2-1.2B
+    of_attention, of_convolutions = 2 * 6 * 8 * 64 * 4096, 10 * 2048 * 3
+    found = wb.cost("lfm2", fields=fields, past=4095, decode=True, dtype="bf16")
+    assert found.cache_bytes == 2 * (of_attention + of_convolutions)
+
+
+@pytest.mark.parametrize(
+    ("family", "fields", "shown"),
+    [
+        ("llama", {"head_dim": 20}, "head_dim = 20"),
+        ("gpt_neox", {"num_attention_heads": 2}, "num_attention_heads = 2"),
+        ("t5", {"d_kv": 12}, "d_kv = 12"),
+        ("vit", {"num_attention_heads": 64}, "head_dim = 12"),
+    ],
+)
+def test_heads_that_flash_attention_pads_or_leaves_are_refused(
+    family: str, fields: dict[str, Any], shown: str
+) -> None:
+    run: dict[str, Any] = {"fields": fields, "train": True, "dtype": "bf16"}
+    with pytest.raises(ModelError, match=f"flash attention pads heads .*{shown}"):
+        _ = wb.cost(family, **run).figures
+    assert wb.cost(family, **run, profile="cuda-math").saved_for_backward_bytes
+    assert wb.cost(family, fields=fields, dtype="bf16").forward_matmul_flops
 
 
 def test_flash_attention_with_heads_of_one_width_is_refused_where_it_saves() -> None:

@@ -45,7 +45,7 @@ def configs(draw: st.DrawFn, family: str) -> dict[str, Any]:
     layers = draw(st.integers(1, 7))
     drawn: dict[str, Any] = {
         "hidden_size": draw(st.sampled_from((8, 12, 24))),
-        "head_dim": draw(st.sampled_from((2, 4, 6))),
+        "head_dim": draw(st.sampled_from((8, 16, 40))),
         "intermediate_size": draw(st.integers(5, 50)),
         "num_attention_heads": 4,
         "num_key_value_heads": draw(st.sampled_from((1, 2, 4))),
@@ -128,7 +128,7 @@ def test_the_code_gives_the_numbers_of_cost(family: str, of: str, drawn: st.Data
 def test_the_python_holds_for_other_configs(family: str, of: str) -> None:
     functions = run_python(wb.formula(family, of=of, dtype="bf16").text(code="python"))
     fields = {"hidden_size": 24, "num_attention_heads": 6, "num_key_value_heads": 3}
-    fields |= {"head_dim": 4, "num_hidden_layers": 5, "intermediate_size": 40, "vocab_size": 60}
+    fields |= {"head_dim": 8, "num_hidden_layers": 5, "intermediate_size": 40, "vocab_size": 60}
     if family not in ("llama", "qwen3"):
         fields["sliding_window"] = 7
     run = {"batch": 3, "sequence": 11, "past": 9}
@@ -151,7 +151,7 @@ def test_a_longer_list_of_layers_is_refused() -> None:
 
 def test_one_key_head_is_refused_where_it_is_not_proved(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(load_operations("llama").proof, "single")
-    fields = {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 4}
+    fields = {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8}
     code = wb.formula("llama", of="saved", fields=fields, dtype="bf16").text(code="python")
     function = run_python(code)["saved_for_backward_bytes"]
     assert function(num_key_value_heads=2)
@@ -161,7 +161,7 @@ def test_one_key_head_is_refused_where_it_is_not_proved(monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("family", ["llama", "gemma"])
 def test_the_code_knows_that_one_key_head_is_a_view(family: str) -> None:
-    fields = {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 4}
+    fields = {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8}
     eager: dict[str, Any] = {"profile": "cuda-eager", "dtype": "bf16"}
     code = wb.formula(family, of="saved", fields=fields, **eager).text(code="python")
     function = run_python(code)["saved_for_backward_bytes"]

@@ -1,4 +1,4 @@
-"""Runs classes of transformers on the meta device, and counts what torch does.
+"""Runs classes of transformers, and counts what torch does: on the meta device, or on CUDA itself.
 
 FLOPs are those of torch's own counter, saved bytes those of the storages that autograd keeps, and
 the bytes of a cache those of the storages below it.
@@ -13,6 +13,7 @@ from unittest import mock
 
 import torch
 import transformers
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import PreTrainedConfig
 
@@ -24,6 +25,13 @@ if TYPE_CHECKING:
     from attacking.trees import Config
 
 
+KERNELS = {
+    "flash": [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH],
+    "math": [SDPBackend.MATH],
+}
+"""The kernels of attention, best first. Some devices would prefer cuDNN's, which are no profile."""
+
+
 class RunSizes(NamedTuple):
     """The sizes of a run: sequences, tokens in each, and those in the cache before a step."""
 
@@ -33,37 +41,52 @@ class RunSizes(NamedTuple):
 
 
 class RunCosts(NamedTuple):
-    """What a run takes; None where there is no cache."""
+    """What a run takes; None where there is no cache, or where kernels hide their products."""
 
-    forward_flops: int
+    forward_flops: int | None
     saved_bytes: int
     prefilled_bytes: int | None
     stepped_bytes: int | None
 
 
-def run_costs(config: Config, class_name: str, sizes: RunSizes) -> RunCosts:
+def run_costs(
+    config: Config,
+    class_name: str,
+    sizes: RunSizes,
+    attention: str = "eager",
+    device: str = "meta",
+) -> RunCosts:
     """Return what a training step, a prefill and a step of one more token take, in BF16.
 
-    Attention is eager. A decoder reads as many tokens as its encoder.
+    The kernels of attention are those of a profile; the meta device has those of eager attention
+    only. A decoder reads as many tokens as its encoder.
 
     Raises:
         RefusedByReferenceError: transformers does not build the class, or its code does not run.
     """
     object_of_config = reference.built_config({**config, "return_dict": True})
-    with reference.quiet(), reference.as_refusals(), _without_looking(), torch.device("meta"):
-        with reference.without_values():
-            model = _built(object_of_config, class_name, config["model_type"])
-        flops, saved = _trained(model.train(), sizes)
+    is_meta = device == "meta"
+    with (
+        reference.quiet(),
+        reference.as_refusals(),
+        _without_looking() if is_meta else contextlib.nullcontext(),
+        sdpa_kernel(KERNELS[attention]) if attention in KERNELS else contextlib.nullcontext(),
+        torch.device(device),
+    ):
+        with reference.without_values() if is_meta else contextlib.nullcontext():
+            model = _built(object_of_config, class_name, config["model_type"], attention)
+        flops, saved = _trained(model.train(), sizes, is_counted=attention == "eager")
         prefilled, stepped = _cached(model.eval(), sizes)
     return RunCosts(flops, saved, prefilled, stepped)
 
 
-def _built(object_of_config: Any, class_name: str, model_type: str) -> Any:
+def _built(object_of_config: Any, class_name: str, model_type: str, attention: str) -> Any:
+    implementation = "eager" if attention == "eager" else "sdpa"
     usual = torch.get_default_dtype()
     torch.set_default_dtype(torch.bfloat16)  # of buffers and masks, too
     try:
         return reference.class_called(class_name, model_type)._from_config(
-            object_of_config, dtype=torch.bfloat16, attn_implementation="eager"
+            object_of_config, dtype=torch.bfloat16, attn_implementation=implementation
         )
     finally:
         torch.set_default_dtype(usual)
@@ -81,7 +104,7 @@ def _without_looking() -> Iterator[None]:
         yield
 
 
-def _trained(model: Any, sizes: RunSizes) -> tuple[int, int]:
+def _trained(model: Any, sizes: RunSizes, *, is_counted: bool) -> tuple[int | None, int]:
     held = storages([*model.parameters(), *model.buffers()])
     saved: dict[int, Any] = {}
 
@@ -94,12 +117,14 @@ def _trained(model: Any, sizes: RunSizes) -> tuple[int, int]:
     given = _inputs(model, sizes.batch, sizes.sequence, with_labels=True)
     if hasattr(model.config, "use_cache"):
         given["use_cache"] = False
+    counter = FlopCounterMode(display=False, custom_mapping=COUNTED)
     with (
-        FlopCounterMode(display=False, custom_mapping=COUNTED) as counter,
+        counter if is_counted else contextlib.nullcontext(),
         torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor),
     ):
         model(**given)
-    return counter.get_total_flops(), sum(storage.nbytes() for storage in saved.values())
+    flops = counter.get_total_flops() if is_counted else None
+    return flops, sum(storage.nbytes() for storage in saved.values())
 
 
 def _grouped(rows: Any, weights: Any, *_: Any, **__: Any) -> int:

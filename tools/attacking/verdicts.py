@@ -45,6 +45,9 @@ class Verdict(NamedTuple):
 class Scale:
     """Weighs configs with the shipped blueprints, or with those in a folder."""
 
+    is_limited = True
+    """Whether its processes may take little memory: drivers of a device reserve much more."""
+
     def __init__(self, folder: str | None = None) -> None:
         self._folder = folder
         self._blueprints: dict[str, Any] = {}

@@ -72,7 +72,8 @@ def _started(turn: Turn, seed: str, scale: Scale) -> _Worker:
 
 def _work(turn: Turn, seed: str, scale: Scale, sender: Connection) -> None:
     reference.prepare()
-    resource.setrlimit(resource.RLIMIT_DATA, (MOST_BYTES, MOST_BYTES))
+    if scale.is_limited:
+        resource.setrlimit(resource.RLIMIT_DATA, (MOST_BYTES, MOST_BYTES))
     for case in turns.played(turn, seed, scale):
         sender.send(case)
 

@@ -57,6 +57,7 @@ class RunLettering(Lettering):
         """The names in the dims of these operations, which are positive."""
         self._positions = list(learned_positions(found))
         self._never_one = found.known.never_one
+        self._flash_rules = found.known.flash_rules(found.weighing.class_name)
 
     def rules(self, computed: Mapping[str, Tree] | None = None) -> tuple[Tree, ...]:
         """Return the rules of the region in which the formulas hold."""
@@ -80,8 +81,10 @@ class RunLettering(Lettering):
         for field in (*self._never_one, LABELS):
             if field in named:
                 self.assumed["<", ("value", 1), ("name", field)] = None
-        if VALUES in named and self.values["attention"] == "flash":
-            self.assumed[HEADS_UNLIKE] = None
+        if self.values["attention"] == "flash":
+            self.assumed |= dict.fromkeys(self._flash_rules)
+            if VALUES in named:
+                self.assumed[HEADS_UNLIKE] = None
 
     @property
     def fixed_names(self) -> tuple[str, ...]:

@@ -153,7 +153,7 @@ def _check_held(weighing: Weighing, known: Operations) -> None:
     """Refuse a config with a value that no recording had."""
     unheld = known.unheld(_fields(weighing))
     if unheld:
-        held = ", ".join(f"{name} = {_either(known.held[name])}" for name in unheld)
+        held = ", ".join(f"{name} = {_either(known.recorded(name))}" for name in unheld)
         raise ModelError(
             f"the operations of {known.family} were recorded only with {held}",
             values=unheld,
@@ -206,8 +206,8 @@ def _computed_in_recordings(blueprint: Blueprint, known: Operations) -> dict[str
     return {**computed, **known.tied}
 
 
-def _either(value: Any) -> str:
-    return " / ".join(map(_held_text, value if isinstance(value, list) else [value]))
+def _either(values: Iterable[Any]) -> str:
+    return " / ".join(map(_held_text, values))
 
 
 def _held_text(value: Any) -> str:

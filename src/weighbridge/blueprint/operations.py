@@ -44,6 +44,7 @@ _KEY_PARTS = ("qk_nope_head_dim", "qk_rope_head_dim")
 VALUES = "v_head_dim"
 HEADS_UNLIKE = parse(f"{' + '.join(_KEY_PARTS)} != {VALUES}")
 """What held in all runs of latent attention, for which flash has another kernel otherwise."""
+_PADDED_WIDTH, _WIDEST = 8, 256  # of heads, to flash attention
 KEY_HEADS = ("num_key_value_heads", "num_kv_heads")
 HEADS = (
     *("num_attention_heads", "n_head", "n_heads", "num_heads"),
@@ -127,8 +128,10 @@ class Operations:
         ('encoder.layer.{i}.attention.self.query', (1, 512, 768, 768), 12)
     """
 
-    def __init__(self, raw: Raw) -> None:
+    def __init__(self, raw: Raw, *, takes_any_width: bool = False) -> None:
         self._raw = raw
+        self.takes_any_width = takes_any_width
+        """Whether flash attention pads no head: on the meta device, runs have any width."""
         self.family: str = raw["family"]
         self.source: str = raw["source"]
         self.kernels: str = raw["kernels"]
@@ -148,6 +151,8 @@ class Operations:
             for name, value in raw.get("held", {}).items()
         }
         """The fields that had a single value in all recordings, or one of a list, with that."""
+        self.types: dict[str, list[str]] = raw.get("types", {})
+        """The fields that give each layer a type, with the types that layers had in recordings."""
         self.unstated: dict[str, Any] = raw.get("unstated", {})
         """What a config means that leaves a held field out, where that is another value."""
         self.tied: dict[str, Tree] = {
@@ -163,6 +168,7 @@ class Operations:
         """The tokens that stand for each image among those of a sequence."""
         self._templates: dict[tuple[str, str], tuple[OperationTemplate, ...]] = {}
         self._names: dict[tuple[str, str], frozenset[str]] = {}
+        self._widths: dict[str, tuple[Tree, ...]] = {}
 
     def names(self, fields: Mapping[str, Any], **run: Any) -> dict[str, Any]:
         """Return the values of names in expressions: fields, or their defaults, and the run.
@@ -188,14 +194,28 @@ class Operations:
         return set(names_in(self.computed[name])).intersection(others) - {name}
 
     def unheld(self, fields: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the fields of a config whose values differ from the recorded ones."""
+        """Return the fields of a config whose values differ from the recorded ones.
+
+        Of a list of the types of layers it is the types that no recording had.
+        """
         meant = {**self.unstated, **fields}
-        return {
+        differing = {
             name: meant[name]
             for name, value in self.held.items()
             if name in meant
             and _as_filed(meant[name]) not in (value if isinstance(value, list) else [value])
         }
+        for name, types in self.types.items():
+            if unknown := [kind for kind in meant.get(name) or () if kind not in types]:
+                differing[name] = list(dict.fromkeys(unknown))
+        return differing
+
+    def recorded(self, name: str) -> list[Any]:
+        """Return the values of a field that recordings had, of those in `unheld`."""
+        if name in self.types:
+            return self.types[name]
+        value = self.held[name]
+        return value if isinstance(value, list) else [value]
 
     @property
     def never_one(self) -> tuple[str, ...]:
@@ -231,8 +251,9 @@ class Operations:
         rotary embeddings turn pairs, become pairs. What a backward pass needs depends on whether
         there is one key head or query head: what is done to one may be a view, to several a copy.
         It also depends on whether the part of a head that rotary embeddings turn is even,
-        and, with latent attention, on whether heads of values are as wide as heads of keys. The
-        loss of a classifier with one label is that of a regression.
+        and, with latent attention, on whether heads of values are as wide as heads of keys. Flash
+        attention pads heads, or leaves them to other kernels, where runs on the meta device did
+        not. The loss of a classifier with one label is that of a regression.
 
         Raises:
             ModelError: ``names`` has such sizes.
@@ -253,7 +274,8 @@ class Operations:
                     hint=_MEASURE,
                 )
         self._check_rotated(kind, names)
-        self._check_flash(kind, names)
+        if kind in OF_BACKWARD and names["attention"] == "flash" and not self.takes_any_width:
+            self._check_flash(class_name, names)
         one = [name for name in self.never_one if names.get(name) == 1]
         if one and kind in OF_BACKWARD:
             raise ModelError(
@@ -299,15 +321,49 @@ class Operations:
                 hint=_MEASURE,
             )
 
-    def _check_flash(self, kind: str, names: Mapping[str, Any]) -> None:
+    def _check_flash(self, class_name: str, names: Mapping[str, Any]) -> None:
         """Refuse heads for which flash attention takes another kernel than recordings had."""
-        if kind in OF_BACKWARD and names["attention"] == "flash" and are_heads_alike(names):
+        if are_heads_alike(names):
             raise ModelError(
                 f"what {self.family} saves for a backward pass of flash attention was recorded "
                 "only with heads of values that are not as wide as heads of keys",
                 values={name: names[name] for name in (*_KEY_PARTS, VALUES)},
                 hint=_MEASURE,
             )
+        for rule in self.flash_rules(class_name):
+            if not evaluate(rule, names):
+                raise ModelError(
+                    "flash attention pads heads whose width is no multiple of "
+                    f"{_PADDED_WIDTH}, and takes none wider than {_WIDEST}: what is saved then was "
+                    "not recorded",
+                    values={name: names[name] for name in names_in(rule)},
+                    hint="use --profile cuda-math or cuda-eager",
+                )
+
+    def flash_rules(self, class_name: str) -> tuple[Tree, ...]:
+        """Return that the heads of a class are as wide as flash attention takes them.
+
+        Latent attention has other kernels, for heads of any width.
+
+        Example:
+            >>> rules = load_operations("llama").flash_rules("LlamaForCausalLM")
+            >>> [source(rule) for rule in rules]
+            ['head_dim % 8 == 0', 'head_dim <= 256']
+        """
+        rules: list[Tree] = []
+        for width in self._head_widths(class_name):
+            rules.append(("==", ("%", width, ("value", _PADDED_WIDTH)), ("value", 0)))
+            if VALUES not in self.fields:
+                rules.append(("<=", width, ("value", _WIDEST)))
+        return tuple(rules)
+
+    def _head_widths(self, class_name: str) -> tuple[Tree, ...]:
+        """Return the widths of heads in the products of attention, of scores and of values."""
+        if class_name not in self._widths:
+            products = self.entries(class_name, "forward")
+            found = chain.from_iterable(map(_widths_in, products))
+            self._widths[class_name] = tuple(dict.fromkeys(found))
+        return self._widths[class_name]
 
     def entries(self, class_name: str, kind: str) -> tuple[OperationTemplate, ...]:
         """Return a class's operations of one of `KINDS`.
@@ -440,6 +496,17 @@ def _head(names: Mapping[str, Any], above: str) -> tuple[str, Any]:
     return "", None
 
 
+def _widths_in(product: OperationTemplate) -> Iterator[Tree]:
+    """Yield the width of heads, if a product is that of attention: as many rows as positions."""
+    batch, rows, inner, columns = product.dims
+    if not any(_last(name) in HEADS for name in names_in(batch)):
+        return
+    if rows == columns:
+        yield inner
+    elif rows == inner:
+        yield columns
+
+
 def are_heads_alike(names: Mapping[str, Any]) -> bool:
     """Whether heads of values are as wide as heads of keys, in latent attention.
 
@@ -550,7 +617,8 @@ def check_operations(raw: Raw, where: str = "") -> None:
 
 _TEXTS = ("family", "source", "kernels", "class")
 _TABLES = (
-    *("repeat", "fields", "computed", "held", "unstated", "tied", "images", "classes", "proof"),
+    *("repeat", "fields", "computed", "held", "types", "unstated", "tied", "images", "classes"),
+    "proof",
     *ALL_KINDS,
 )
 _REQUIRED = {"format", *_TEXTS, *KINDS, "fields", "held", "proof"}
@@ -599,8 +667,15 @@ def _types(raw: Raw) -> Iterator[str]:
     for place, section in _sections(raw).items():
         for kind in ALL_KINDS:
             for path, texts in section.get(kind, {}).items():
-                if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+                if not _is_list_of_texts(texts):
                     yield f"{place}{kind}.{path} must be a list of texts"
+    for name, types in raw.get("types", {}).items():
+        if not _is_list_of_texts(types):
+            yield f"types.{name} must be a list of texts"
+
+
+def _is_list_of_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(text, str) for text in value)
 
 
 def _paths(raw: Raw) -> Iterator[str]:

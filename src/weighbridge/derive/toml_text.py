@@ -75,6 +75,7 @@ _NOTES_OF_OPERATIONS = {
     "fields": "the fields that matter, with their defaults",
     "computed": "fields that follow from others when left out or null",
     "held": "fields that must keep these values",
+    "types": "the types that layers had",
     "unstated": "what a config means that leaves one of these out",
     "tied": "fields that must be what follows from others",
     "images": "the tokens that stand for each image in a sequence",

@@ -6,6 +6,7 @@ import os
 import statistics
 import time
 import warnings
+from contextlib import nullcontext
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,6 +15,7 @@ from torch.utils.flop_counter import FlopCounterMode, flop_registry
 
 from weighbridge import units
 from weighbridge.costs.costs import Measurement, Note, Quantity
+from weighbridge.derive.operations.kernels import kernels_on_cuda
 from weighbridge.derive.operations.products import RULES, products_of
 from weighbridge.derive.operations.recording import Recorder, loss_of
 from weighbridge.derive.operations.workload import (
@@ -119,11 +121,12 @@ def measure(request: MeasureRequest, say: Callable[[str], None] = lambda _: None
         _check_weights(predicted["weight_bytes"], run)
     subject = _subject(model, request)
     say("rehearsing the step")
-    predicted["peak_bytes"], note = _rehearsed(subject, run, model, ours=request.ours)
-    notes.append(note)
-    if not request.force:
-        _check_peak(predicted["peak_bytes"], run)
-    measured, rate = _measured_safely(subject, run, model, request.device, say)
+    with kernels_on_cuda("flash") if _is_fused(run) else nullcontext():
+        predicted["peak_bytes"], note = _rehearsed(subject, run, model, ours=request.ours)
+        notes.append(note)
+        if not request.force:
+            _check_peak(predicted["peak_bytes"], run)
+        measured, rate = _measured_safely(subject, run, model, request.device, say)
     predicted["step_seconds"] = _predicted_seconds(predicted, rate, training=request.train)
     names = (*EXACT, "peak_bytes", "step_seconds")
     quantities = tuple(Quantity(name, predicted.get(name), measured.get(name)) for name in names)
@@ -137,6 +140,10 @@ def measure(request: MeasureRequest, say: Callable[[str], None] = lambda _: None
     return Measurement(
         model.where, model.blueprint.family, class_name, settings, quantities, exact, tuple(notes)
     )
+
+
+def _is_fused(run: Workload) -> bool:
+    return run.device == "cuda" and run.attention == "sdpa"
 
 
 def _dtype_of_step(request: MeasureRequest, model: Model) -> tuple[str, list[Note]]:

@@ -6,6 +6,7 @@ without checkpointing, and with a cache. What is found is proved on runs of othe
 
 from __future__ import annotations
 
+import itertools
 import random
 import tomllib
 from collections import Counter
@@ -33,7 +34,7 @@ from weighbridge.derive.operations.drafting import Drafting, is_dropout
 from weighbridge.derive.operations.draws import Draws, RunDraw
 from weighbridge.derive.operations.operate import difference_from
 from weighbridge.derive.operations.profiles import recorded_dtypes
-from weighbridge.derive.operations.reading import PROFILE_OF_PRODUCTS
+from weighbridge.derive.operations.reading import LENGTHS, PROFILE_OF_PRODUCTS
 from weighbridge.derive.operations.runs import (
     CACHE,
     CHECKPOINT,
@@ -64,6 +65,8 @@ RUNS = 12
 _TRIES = 10  # times as many are tried, because code refuses some configs
 _MOST_LAYERS = 7
 _SHARE_FAR_FROM_WINDOWS = 0.5  # of runs
+_DRAWS_COMPARED = 4
+_SHARE_UNALIGNED = 0.75  # of runs, whose lengths are any
 _SHARE_WITHOUT = 0.3  # of runs without a window
 _SHARE_EQUAL = 0.2  # of runs where two sizes are equal, or one is null
 _MAIN = (
@@ -148,7 +151,14 @@ def cost_operations(
         raw["held"].update(proof.held())
         unstated |= proof.unstated(raw["held"])
         tied |= proof.tied()
-    raw |= {name: table for name, table in (("unstated", unstated), ("tied", tied)) if table}
+    types = {
+        name: of
+        for draft in drafts.values()
+        for name, of in draft.draws.layer_types.items()
+        if name not in raw["held"]
+    }
+    tables = (("types", types), ("unstated", unstated), ("tied", tied))
+    raw |= {name: table for name, table in tables if table}
     settle_held(raw)
     raw["proof"] = {"by": f"{subject.command} --operations"}
     proved, single, differences = _proved(drafts, raw)
@@ -332,7 +342,8 @@ class Proof:
 
     def __init__(self, draws: Draws, class_name: str, raw: Mapping[str, Any]) -> None:
         self._draws, self._class_name = draws, class_name
-        self._operations = Operations({**raw, "proof": {"single": [*draws.lone_heads]}})
+        proof = {"single": [*draws.lone_heads]}
+        self._operations = Operations({**raw, "proof": proof}, takes_any_width=True)
         self.dice = random.Random(f"proof {class_name}")  # noqa: S311
 
     def of_profile(
@@ -381,7 +392,7 @@ class Proof:
         ]
         drawn = self._draws.unlike(self.dice, _MOST_LAYERS)
         for number in range(tries):
-            draw = self._near_a_window(next(drawn))
+            draw = self._aligned(self._near_a_window(next(drawn)))
             mode = _SEQUENCE_MODES[number % len(_SEQUENCE_MODES)]
             values = (
                 *((name, self.dice.choice([0.0, 0.1])) for name in dropouts),
@@ -406,6 +417,13 @@ class Proof:
             return draw
         length = max(2, self.dice.choice(sizes) + self.dice.choice((-2, -1, 0, 1)))
         return draw._replace(run={**draw.run, "sequence": length, "past": length})
+
+    def _aligned(self, draw: RunDraw) -> RunDraw:
+        """Return a draw of which every fourth has lengths that kernels need not pad."""
+        if self.dice.random() < _SHARE_UNALIGNED:
+            return draw
+        aligned = {name: -(-draw.run[name] // 8) * 8 for name in LENGTHS if name in draw.run}
+        return draw._replace(run={**draw.run, **aligned})
 
     def difference(self, draw: RunDraw, setting: RunMode) -> str | None:
         """Return how a run differs from what is predicted; None if the code refuses it."""
@@ -434,7 +452,11 @@ class Proof:
         yield from self._held_apart()
         deciding = self._draws.blueprint.at_defaults.keys() - self._draws.blueprint.inert
         for name, value in self._undrawn():
-            if (isinstance(value, str) and name in deciding) or not self._is_free(name, value):
+            if (
+                (isinstance(value, str) and name in deciding)
+                or not self._is_free(name, value)
+                or self._differs_at(name, None)
+            ):
                 yield name, self._with_alike(name, value)
         yield from self._held_null()
 
@@ -535,7 +557,24 @@ class Proof:
         """Whether a class has the same operations if a field has another value, or any of some."""
         draw = self._draw_for(name)
         others = others or _allowed(type(self._draws.subject.config({})), name) - {value}
-        return all(self._is_free_at(draw, {name: other}) for other in others or _others(value))
+        return all(
+            self._is_free_at(draw, {name: other, **self._with_flag(name, other)})
+            for other in others or _others(value)
+        )
+
+    def _with_flag(self, flag: str, value: Any) -> dict[str, Any]:
+        """Return what else a config has with a flag that lets the code use another field.
+
+        ``use_sliding_window`` does nothing where ``sliding_window`` is null, nor where a config
+        states the types of its layers: so these are left to the code, too.
+        """
+        name = flag.removeprefix("use_")
+        if name == flag or name not in self._draws.usual:
+            return {}
+        types = dict.fromkeys(self._operations.computed.keys() & self._draws.layer_types)
+        if value is True and self._draws.usual[name] is None:
+            return {name: _IN_PLACE_OF_NULL[1], **types}
+        return types
 
     def _differs_at(self, name: str, value: Any) -> bool:
         """Whether a run with a value of a field has other operations; not if it does not run."""
@@ -547,9 +586,14 @@ class Proof:
         return any(map(partial(self.difference, turned), modes))
 
     def _draw_for(self, name: str) -> RunDraw:
-        """Return the draw with which other values of a field are tried; it has images, if any."""
+        """Return the draw with which other values of a field are tried.
+
+        It has images, if any. Of a few draws it has the most layers: some have a type of their own.
+        """
         drawn = self._draws.unlike(random.Random(name), _MOST_LAYERS)  # noqa: S311
-        return next(draw for draw in drawn if draw.run.get("images") != 0)
+        with_images = (draw for draw in drawn if draw.run.get("images") != 0)
+        few = itertools.islice(with_images, _DRAWS_COMPARED)
+        return max(few, key=lambda draw: sum(draw.fields[of] for of in self._draws.layer_counts))
 
     def _is_free_at(self, draw: RunDraw, other: dict[str, Any]) -> bool:
         stated = {name: value for name, value in other.items() if value is not None}

@@ -18,7 +18,7 @@ from weighbridge.derive.operations.known_values import KnownValues
 from weighbridge.derive.operations.workload import RECORDED_DTYPES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from weighbridge.costs.profiles import KernelProfile
 
@@ -41,6 +41,10 @@ def recorded_dtypes(profile: KernelProfile) -> list[str]:
     return [dtype for dtype in RECORDED_DTYPES if dtype in profile.dtypes]
 
 
+_usual_attention = functional.scaled_dot_product_attention
+_ALIGNED = 8  # elements of a bias in BF16 or F16, of which each row must begin at a multiple
+
+
 @contextmanager
 def kernels_of(profile: KernelProfile, *, asks_for_values: bool = False) -> Iterator[None]:
     """Run with the kernels of a profile, of which the meta device has no other than these.
@@ -50,12 +54,13 @@ def kernels_of(profile: KernelProfile, *, asks_for_values: bool = False) -> Iter
     if profile.device != "cuda":
         yield
         return
-    replaced: list[_Replacement] = [(functional, "dropout", _fused_dropout), *_VALUELESS]
+    replaced = [*_VALUELESS]
     if profile.attention == "flash":
         replaced.append((functional, "scaled_dot_product_attention", _fused_attention))
     if asks_for_values:
         replaced.append((PreTrainedModel, "warn_if_padding_and_no_attention_mask", _no_warning))
-    with _replacing(replaced), KnownValues() if asks_for_values else nullcontext():
+    values = KnownValues() if asks_for_values else nullcontext()
+    with _replacing(replaced), _dropping_as_cuda(), values:
         yield
 
 
@@ -83,11 +88,6 @@ def _one_sequence(_: torch.Tensor) -> None:
     """Each item of a batch is one sequence; the code would look at values, which meta lacks."""
 
 
-def _has_grouped_kernel(given: torch.Tensor, *_: Any) -> bool:
-    """The meta device multiplies groups in BF16 only; the other implementation saves the same."""
-    return given.dtype == torch.bfloat16
-
-
 def _unchecked(*_: Any) -> None:
     """Whether as many tokens stand for images as images have is checked on the CPU only."""
 
@@ -100,24 +100,57 @@ def _as_they_are(_: PreTrainedModel) -> None:
     """Leave weights without values; some initializations would look at them."""
 
 
-_VALUELESS: list[_Replacement] = [
-    (masking_utils, "find_packed_sequence_indices", _one_sequence),
-    (moe, "_can_use_grouped_mm", _has_grouped_kernel),
-    (torch, "_check_tensor_all_with", _unchecked),
-]
+@contextmanager
+def _dropping_as_cuda() -> Iterator[None]:
+    """Drop as CUDA does, in attention too: it keeps a mask of one byte for each element."""
+    library: Any = torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]
+    library.impl("dropout", _fused_dropout, "AutogradMeta")
+    try:
+        yield
+    finally:
+        library._destroy()
 
 
-def _fused_dropout(
-    given: torch.Tensor,
-    p: float = 0.5,
-    training: bool = True,  # noqa: FBT001, FBT002  # as in torch
-    inplace: bool = False,  # noqa: ARG001, FBT001, FBT002
-) -> torch.Tensor:
-    """Dropout as on CUDA, which keeps a mask of one byte for each element."""
-    if not training or p == 0:
+def _fused_dropout(given: torch.Tensor, p: float, train: bool) -> torch.Tensor:  # noqa: FBT001
+    if not train or p == 0:
         return given
     dropped: torch.Tensor = torch.native_dropout(given, p, True)[0]  # noqa: FBT003
     return dropped
+
+
+class _Grouped(torch.autograd.Function):
+    """Products of groups, of which CUDA keeps where each one ends, in each dtype.
+
+    The meta device has the operator for BF16 only.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, given: torch.Tensor, weight: torch.Tensor, offs: torch.Tensor) -> Any:
+        ctx.save_for_backward(given, weight, offs)
+        return torch.ops.transformers.grouped_mm_fallback(given, weight, offs)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> Any:
+        backward = torch.ops.transformers.grouped_mm_fallback_backward
+        return (*backward(*ctx.saved_tensors, gradient), None)
+
+
+def _grouped(
+    input: torch.Tensor,  # noqa: A002  # the name that transformers gives it
+    weight: torch.Tensor,
+    offs: torch.Tensor,
+) -> torch.Tensor:
+    if weight.dtype == torch.bfloat16:
+        return functional.grouped_mm(input.to(weight.dtype), weight, offs=offs)
+    apply: Callable[..., torch.Tensor] = _Grouped.apply
+    return apply(input.to(weight.dtype), weight, offs)
+
+
+_VALUELESS: list[_Replacement] = [
+    (moe, "_grouped_mm", _grouped),
+    (masking_utils, "find_packed_sequence_indices", _one_sequence),
+    (torch, "_check_tensor_all_with", _unchecked),
+]
 
 
 def _fused_attention(  # noqa: PLR0913, PLR0917  # torch's own signature
@@ -132,20 +165,24 @@ def _fused_attention(  # noqa: PLR0913, PLR0917  # torch's own signature
 ) -> Any:
     """Attention by the kernel that torch chooses on CUDA: flash, or memory-efficient with a mask.
 
-    Source: `sdp_utils.cpp` of torch: flash attention takes no mask, and a head of at most 256.
+    Source: `sdp_utils.cpp` of torch: flash attention takes no mask, and a head of at most 256;
+    neither takes key heads that are to be repeated for each query head, but flash where this is
+    said. They are left to the mathematical form.
     """
-    if attn_mask is None and query.shape[-1] == value.shape[-1] <= 256:
+    is_flash = attn_mask is None and query.shape[-1] == value.shape[-1] <= 256
+    if query.shape[-3] != key.shape[-3] and not (is_flash and enable_gqa):
+        return _usual_attention(
+            query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
+        )
+    if is_flash:
         return torch.ops.aten._scaled_dot_product_flash_attention(
             query, key, value, dropout_p, is_causal, return_debug_mask=False, scale=scale
         )[0]
-    if enable_gqa:
-        repeats = query.shape[-3] // key.shape[-3]
-        key, value = (given.repeat_interleave(repeats, -3) for given in (key, value))
     bias = attn_mask
     if bias is not None:
         if bias.dtype == torch.bool:
             bias = torch.zeros_like(bias, dtype=query.dtype).masked_fill_(~bias, float("-inf"))
-        bias = bias.expand(*query.shape[:-1], key.shape[-2])
+        bias = _with_padded_rows(bias).expand(*query.shape[:-1], key.shape[-2])
     return torch.ops.aten._scaled_dot_product_efficient_attention(
         query,
         key,
@@ -156,3 +193,11 @@ def _fused_attention(  # noqa: PLR0913, PLR0917  # torch's own signature
         is_causal,
         scale=scale,
     )[0]
+
+
+def _with_padded_rows(bias: torch.Tensor) -> torch.Tensor:
+    """Return a bias whose rows begin where the memory-efficient kernel can read them."""
+    if not any(stride % _ALIGNED for stride in bias.stride()[:-1]) and bias.stride(-1) == 1:
+        return bias
+    columns = bias.shape[-1]
+    return functional.pad(bias, (0, _ALIGNED - columns % _ALIGNED))[..., :columns]

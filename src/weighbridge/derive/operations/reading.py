@@ -32,6 +32,7 @@ PROFILE_OF_PRODUCTS = "cuda-eager"  # other kernels hide products, and some comp
 LENGTHS = ("sequence", "target", "past")
 """The sizes of a run that are lengths."""
 _PADDED = 32  # memory-efficient attention keeps statistics for a multiple of so many positions
+_ALIGNED = 8  # and a bias whose rows are padded to a multiple of so many columns
 _PARTS_OF_A_HEAD = (2, 4, 8)
 _ONCE: Tree = ("value", 1)
 _MOST_REPEATS = 6  # an operation that occurs more often is in a loop
@@ -313,9 +314,10 @@ def _of_length(length: Tree, draws: Draws, windows: Iterable[str]) -> list[Tree]
         atoms += [chunk] if chunk[0] == "value" else []
         pieces = pieces_of(length, chunk)
         atoms += [("+", chunk, ("value", 1)), pieces, ("+", pieces, ("value", 1))]
-    padded: Tree = ("*", ("value", _PADDED), pieces_of(length, ("value", _PADDED)))
+    for multiple in (_PADDED, _ALIGNED):
+        atoms.append(("*", ("value", multiple), pieces_of(length, ("value", multiple))))
     kernels = [("name", name) for name in draws.rules if "conv" in name]
-    return [*atoms, padded] + [("+", length, ("-", kernel, ("value", 1))) for kernel in kernels]
+    return atoms + [("+", length, ("-", kernel, ("value", 1))) for kernel in kernels]
 
 
 def _of_heads(names: Iterable[str]) -> list[Tree]:
