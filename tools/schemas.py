@@ -5,6 +5,8 @@
 a command prints something else than its schema says. Those of the data files, ``blueprint.json``,
 ``operations.json`` and ``flow.json``, are learned from all files that are shipped.
 
+Some commands need files: ``{made}`` is a folder with a small BERT of each class, and ``texts.csv``.
+
 A key that all outputs have is required; one that some have is not. A key that is new in an output
 changes the schema, so that nothing is added or lost unseen. Adding a key keeps the version of a
 schema. Whoever renames or removes one, or changes its type, raises the version: that of
@@ -15,12 +17,16 @@ are in `schemas.toml`.
 from __future__ import annotations
 
 import argparse
+import atexit
 import contextlib
 import io
 import json
 import shlex
+import shutil
 import sys
+import tempfile
 import tomllib
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -35,6 +41,8 @@ SCHEMAS = ROOT / "docs" / "reference" / "schemas"
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 HOME = "https://github.com/weighbridge/weighbridge/blob/main/docs/reference/schemas"
 DATA = ROOT / "src" / "weighbridge" / "data"
+TEXTS = ("a truck", "a truck is", "is weighed", "a", "truck", "is is", "a a a", "weighed a")
+_MADE = "{made}"
 SCALARS = {bool: "boolean", int: "integer", float: "number", str: "string", type(None): "null"}
 
 
@@ -130,12 +138,30 @@ def schema_of(values: Sequence[Any], shape: Shape) -> dict[str, Any]:
     return schema
 
 
+@cache
+def made() -> Path:
+    """Return a folder with what some commands need: small BERTs, and texts with labels."""
+    import small_bert  # noqa: PLC0415  # it imports torch
+
+    from weighbridge.torch.bert import CLASSES  # noqa: PLC0415
+
+    folder = Path(tempfile.mkdtemp())
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    for class_name in CLASSES:
+        small_bert.write(folder / class_name, class_name)
+    rows = [f"{text},{'xy'[len(text) % 2]}" for text in TEXTS]
+    (folder / "texts.csv").write_text("\n".join(["text,label", *rows]), encoding="utf-8")
+    return folder
+
+
 def printed(line: str) -> Any:
     """Return what a command line prints as JSON.
 
     Raises:
         SystemExit: the command line failed; the message has what it wrote to stderr.
     """
+    if _MADE in line:
+        line = line.replace(_MADE, made().as_posix())
     words = shlex.split(line)
     form = ["--format", "json"] if words[0] == "formula" else ["--json"]
     out, err = io.StringIO(), io.StringIO()

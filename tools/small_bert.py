@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import save_file
 
-from weighbridge.torch.bert import BertConfig, BertModel
+from weighbridge.torch import bert
 
 WORDS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "truck", "is", "weighed")
 SIZES = {
@@ -27,13 +27,16 @@ SIZES = {
 }
 
 
-def write(folder: Path) -> None:
-    """Write the checkpoint: config.json, vocab.txt and model.safetensors."""
+def write(folder: Path, class_name: str = "BertModel") -> None:
+    """Write the checkpoint of a class: config.json, vocab.txt and model.safetensors."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "config.json").write_text(json.dumps({"model_type": "bert", **SIZES}), "utf-8")
+    config = {"model_type": "bert", **SIZES}
+    if class_name != "BertModel":
+        config["architectures"] = [class_name]
+    (folder / "config.json").write_text(json.dumps(config), "utf-8")
     (folder / "vocab.txt").write_text("\n".join(WORDS), "utf-8")
     torch.manual_seed(0)
-    model = BertModel(BertConfig(**SIZES, initializer_range=0.5))  # type: ignore[arg-type]
+    model = getattr(bert, class_name)(bert.BertConfig(**SIZES, initializer_range=0.5))
     save_file(dict(model.named_parameters()), folder / "model.safetensors")
 
 

@@ -101,3 +101,30 @@ def test_the_meaning_goes_before_the_spelling() -> None:
     assert commands_near("weight")[0] == "weigh"
     assert commands_near("") == []
     assert commands_near("x" * 10_000) == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("compare", "gpt2", "--lang", "en", "bert"),
+        ("reconcile", "gpt2", "--lang", "en", "124439808"),
+        ("what-if", "gpt2", "--set", "n_layer=+1"),
+    ],
+    ids=str,
+)
+def test_options_may_stand_between_words(
+    capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
+) -> None:
+    assert main(words) == 0
+    mixed = capsys.readouterr().out
+    options = words.index(next(word for word in words if word.startswith("--")))
+    in_order = [words[0], *words[options : options + 2], *words[1:options], *words[options + 2 :]]
+    assert main(in_order) == 0
+    assert capsys.readouterr().out == mixed
+
+
+def test_words_that_are_too_many_in_any_order_are_refused(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    message = "`weighbridge cost` does not take `bert`. See `weighbridge cost --help`."
+    assert error_of(capsys, "cost", "gpt2", "--seq", "8", "bert") == message

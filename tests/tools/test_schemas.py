@@ -12,9 +12,9 @@ jsonschema = pytest.importorskip("jsonschema")
 
 LISTED = tomllib.loads((schemas.ROOT / "tools" / "schemas.toml").read_text(encoding="utf-8"))
 PUBLISHED = {path.stem: json.loads(path.read_text()) for path in schemas.SCHEMAS.glob("*.json")}
-# What they print depends on a trained model, a measurement, or files of the user's.
-WITHOUT = {"run", "trace", "measure", "finetune", "scan"}
-NO_JSON = {"explain", "attention", "derive", "site", "explore", "completion"}
+# They print the contract of a page, and the files of a site, which no other program reads.
+WITHOUT = {"explore", "site"}
+NO_JSON = {"explain", "attention", "derive", "completion"}
 # Outputs that the schemas were not learned from.
 OTHERS = {
     "weigh": ("weigh qwen2-7b --by role", "weigh gemma2 --class Gemma2Model", "weigh clip"),
@@ -27,6 +27,9 @@ OTHERS = {
     "compare": ("compare gpt2 bert t5",),
     "reconcile": ("reconcile gpt2 124439808", "reconcile bert 418MiB"),
     "families": ("families t5",),
+    "measure": ("measure gpt2 --seq 6 --set n_embd=16 --set n_head=2 --set n_layer=1",),
+    "run": ("run {made}/BertForMaskedLM 'a [MASK]' --each 'is [MASK]'",),
+    "trace": ("trace {made}/BertForNextSentencePrediction 'a truck' 'is a' --head 1 --layer 0",),
 }
 
 

@@ -48,8 +48,20 @@ class CommandParser(argparse.ArgumentParser):
         if _is_model_in_words(options, rest):
             options.model = " ".join([options.model, *rest])
             return options
+        if (mixed := self._mixed(words)) is not None:
+            return mixed
         words_left = shorten(" ".join(rest), str)
         raise TooManyWordsError(f"`weighbridge {words[0]}` does not take `{words_left}`", hint=hint)
+
+    def _mixed(self, words: list[str]) -> argparse.Namespace | None:
+        """Parse words with options between them, as in ``run bert --each first second``.
+
+        Returns None if there are too many words in any order.
+        """
+        (commands,) = self._subparsers._group_actions  # type: ignore[union-attr]
+        command: CommandParser = commands.choices[words[0]]  # type: ignore[index]
+        options, rest = command.parse_known_intermixed_args(words[1:])
+        return None if rest else options
 
     def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
         """Write the rest of the output, and exit."""
