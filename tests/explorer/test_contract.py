@@ -233,3 +233,19 @@ def test_the_paragraphs_are_those_of_the_derivation(model: str, lang: str) -> No
                 assert "".join(piece.split()) in article
             elif piece[0] == "math":
                 assert made["trees"][piece[1]] is not None
+
+
+def test_what_a_training_step_needs_of_sizes_is_in_the_contract() -> None:
+    made = contract(wb.weigh("llama"))["run"]
+    assert [text for text, _ in made["trained"]] == ["head_dim % 8 == 0", "head_dim <= 256"]
+    assert not made["training"]["scores"]
+    assert [text for text, _ in contract(wb.weigh("mixtral"))["run"]["rules"]] == [
+        "hidden_size % num_attention_heads == 0"
+    ]
+
+
+def test_heads_that_flash_attention_does_not_take_have_other_kernels_from_the_start() -> None:
+    made = contract(wb.weigh("llama", fields={"head_dim": 20}))["run"]
+    assert made["training"]["scores"]
+    assert made["trained"] == []
+    assert made["checks"]

@@ -33,6 +33,9 @@ export interface RunOf extends Partial<Record<Kind, OperationOf[]>> {
   constants: Record<string, Tree>;
   computed: [string, number][];
   held: Record<string, Tree[]>;
+  /** What must hold of sizes, and what in a training step: the text, and the expression. */
+  rules: [text: string, tree: number][];
+  trained: [text: string, tree: number][];
   positions: string[];
   sequence: number;
   context: number;

@@ -25,8 +25,8 @@ export function drawCosts(explorer: Explorer): void {
   const card = explorer.el("costs"), { running, run } = explorer, why = explorer.data.unrecorded?.[explorer.lang] ?? explorer.noRun;
   const head = `<h2>${escape(explorer.word("costs"))}</h2>`;
   if (!running || why) { card.innerHTML = `${head}<p class="said">${escape(explorer.data.unrecorded ? why : explorer.word("run_refused", { rule: why }))}</p>`; return; }
-  const { entries, total } = explorer.state, moments = running.moments(run, entries, total, explorer.checkpointing);
-  card.innerHTML = `${head}<div class="costs"><div>${work(explorer, running, run)}${memory(explorer, running, moments)}</div><div>${cache(explorer, running, run)}${devices(explorer, running, run, moments)}</div></div>${commands(explorer, running, run)}`;
+  const { entries, total } = explorer.state, broken = running.broken("trained", run), moments = broken ? [] : running.moments(run, entries, total, explorer.checkpointing);
+  card.innerHTML = `${head}<div class="costs"><div>${work(explorer, running, run)}${memory(explorer, running, moments, broken)}</div><div>${cache(explorer, running, run)}${devices(explorer, running, run, moments)}</div></div>${commands(explorer, running, run)}`;
 }
 
 function work(explorer: Explorer, running: Running, run: Run): string {
@@ -35,7 +35,8 @@ function work(explorer: Explorer, running: Running, run: Run): string {
   return `<h3>${escape(explorer.word(ofTokens ? "flops_of" : "flops_of_inputs", { batch: count(run.batch), sequence: count(run.sequence) }))}</h3><div class="wide" tabindex="0" role="region" aria-label="FLOPs"><table class="tight"><thead><tr><td></td><th scope="col" class="n" colspan="2">FLOPs</th><th scope="col" class="n">${escape(explorer.word(ofTokens ? "each_token" : "each_input"))}</th></tr></thead><tbody>${cells.join("")}</tbody></table></div>`;
 }
 
-function memory(explorer: Explorer, running: Running, moments: Moment[]): string {
+function memory(explorer: Explorer, running: Running, moments: Moment[], broken: string): string {
+  if (broken) return `<h3>${escape(explorer.word("memory"))}</h3><p class="said">${escape(explorer.word("training_refused", { rule: broken }))}</p>`;
   const sizes = moments.map(([, held]) => bytesOf(held)), most = sizes.reduce((a, b) => (b > a ? b : a)), peak = sizes.indexOf(most), kinds = KINDS.filter((kind) => moments.some(([, held]) => held[kind]));
   const bars = moments.map(([name, held], at) => {
     const parts = kinds.map((kind) => `<span style="${paint(colour(kind))};width:${((100 * Number(held[kind])) / Number(most)).toFixed(3)}%"></span>`).join("");
@@ -65,15 +66,16 @@ function cache(explorer: Explorer, running: Running, run: Run): string {
 const whole = (amount: string): string => amount.replace(" ", "\u00a0");
 
 function devices(explorer: Explorer, running: Running, run: Run, moments: Moment[]): string {
-  const peak = moments.map(([, held]) => bytesOf(held)).reduce((a, b) => (b > a ? b : a)), { allowance } = running.data;
+  const peak = moments.length ? moments.map(([, held]) => bytesOf(held)).reduce((a, b) => (b > a ? b : a)) : null, { allowance } = running.data;
   const serving = running.has("stepped") ? running.serving(run, explorer.state.total) : null, served = serving && bytesOf({ ...serving });
+  if (served === null && peak === null) return "";
   const cell = (usable: number, needed: Int) => {
     const left = Number(plus(usable - allowance, -needed as Int)), fits = left >= 0;
     return `<td class="n ${fits ? "yes" : "no"}">${escape(explorer.word(fits ? "fits" : "short", { bytes: whole(bytes(Math.abs(left))) }))}</td>`;
   };
-  const rows = running.data.devices.map(([name, usable]) => `<tr><th scope="row">${escape(name)}</th><td class="n">${whole(bytes(usable))}</td>${served === null ? "" : cell(usable, served)}${cell(usable, peak)}</tr>`);
-  const heads = [explorer.word("memory_of"), ...(served === null ? [] : [explorer.word("serving")]), explorer.word("training")].map((head) => `<th scope="col" class="n">${escape(head)}</th>`).join(""), region = escape(explorer.word("devices"));
-  const text = [serving && explorer.word("serving_said", { weights: bytes(serving.weights), dtype: running.data.dtype, cache: bytes(serving.cache), activations: bytes(serving.activations), total: bytes(served!) }), explorer.word("training_said", { total: bytes(peak), allowance: bytes(allowance) })].filter(Boolean).join(explorer.word("space"));
+  const rows = running.data.devices.map(([name, usable]) => `<tr><th scope="row">${escape(name)}</th><td class="n">${whole(bytes(usable))}</td>${served === null ? "" : cell(usable, served)}${peak === null ? "" : cell(usable, peak)}</tr>`);
+  const heads = [explorer.word("memory_of"), ...(served === null ? [] : [explorer.word("serving")]), ...(peak === null ? [] : [explorer.word("training")])].map((head) => `<th scope="col" class="n">${escape(head)}</th>`).join(""), region = escape(explorer.word("devices"));
+  const text = [serving && explorer.word("serving_said", { weights: bytes(serving.weights), dtype: running.data.dtype, cache: bytes(serving.cache), activations: bytes(serving.activations), total: bytes(served!) }), peak !== null && explorer.word("training_said", { total: bytes(peak), allowance: bytes(allowance) })].filter(Boolean).join(explorer.word("space"));
   return `<h3>${region}</h3><p class="said">${escape(text)}</p><div class="wide scroll" tabindex="0" role="region" aria-label="${region}"><table class="tight"><thead><tr><th scope="col">${escape(explorer.word("device"))}</th>${heads}</tr></thead><tbody>${rows.join("")}</tbody></table></div>`;
 }
 

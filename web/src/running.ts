@@ -72,9 +72,17 @@ export class Running {
     const owner = (name: string) => name.slice(0, Math.max(0, name.lastIndexOf("."))), present = new Set(entries.map((entry) => owner(entry.of.name)));
     const absent = new Set(this.model.data.tensors.map((of) => owner(of.name)).filter((path) => !present.has(path)));
     try {
+      const broken = this.broken("rules", run);
+      if (broken) return broken;
       for (const bound of this.kind("forward", run)) if (absent.has(bound.path[0])) return bound.path[0];
     } catch (error) { if (error instanceof NoValue) return error.message; throw error; }
     return "";
+  }
+
+  /** Return the first rule that sizes break; empty if all hold. Those of a training step do not matter to its FLOPs. */
+  broken(rules: "rules" | "trained", run: Run): string {
+    const names = this.names(run);
+    return this.data[rules].find(([, tree]) => !truth(this.model.trees[tree](names)))?.[0] ?? "";
   }
 
   private names(run: Run): Env {

@@ -340,6 +340,26 @@ class Operations:
                     hint="use --profile cuda-math or cuda-eager",
                 )
 
+    def rules_of_training(self, class_name: str, attention: str) -> tuple[Tree, ...]:
+        """Return what must hold of sizes in a training step, with the kernels of attention.
+
+        They are those of `check_sizes` that are one expression each.
+
+        Example:
+            >>> mla = load_operations("deepseek_v2")
+            >>> rules = mla.rules_of_training("DeepseekV2ForCausalLM", "flash")
+            >>> source(rules[-1])
+            'qk_nope_head_dim + qk_rope_head_dim != v_head_dim'
+        """
+        rules: list[Tree] = []
+        if self._reads(class_name, LABELS):
+            rules.append(("<", ("value", 1), ("name", LABELS)))
+        if attention == "flash":
+            rules += self.flash_rules(class_name)
+            if VALUES in self.fields:
+                rules.append(HEADS_UNLIKE)
+        return tuple(rules)
+
     def flash_rules(self, class_name: str) -> tuple[Tree, ...]:
         """Return that the heads of a class are as wide as flash attention takes them.
 

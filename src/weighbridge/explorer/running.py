@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from random import Random
 
-from weighbridge.algebra.expr import names_in
+from weighbridge.algebra.expr import evaluate, names_in, source
 from weighbridge.algebra.settle import settled
 from weighbridge.answers.cache import Cache
 from weighbridge.answers.cost import cost
@@ -36,7 +36,7 @@ from weighbridge.render.messages import error_message
 from weighbridge.units import DTYPE_BITS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from typing import Any
 
     from weighbridge.algebra.expr import Tree
@@ -97,14 +97,24 @@ class _RunOfPage:
         self.found = recorded(asked, class_name, dtype=self.dtype)
         self.known = self.found.known
         self.config = explicit_config(model, self._more_fields())
-        self.trained_with = nearest_profile(USUAL, self.found.profiles, self.computed_in)
-        if self.trained_with is None:
-            self.trained_with = self.found.profiles[0]
+        self.trained_with = self._trained_with()
         self.attribution = Attribution(weighing.ledger)
         self.modules = Modules(weighing.ledger, ParallelDivision(weighing.ledger).stack)
         self._nullable = frozenset((*self.known.fields, *self.known.computed))
         self._paths: dict[str, int] = {}
         self._path_table: list[list[Any]] = []
+
+    def _trained_with(self) -> str:
+        """Return the profile of training: that of flash attention, if it takes such heads."""
+        names = self.found.names()
+        rules = self.known.flash_rules(self.weighing.class_name)
+        takes_flash = all(evaluate(rule, names) for rule in rules)
+        profiles = [
+            name
+            for name in self.found.profiles
+            if takes_flash or PROFILES[name].attention != "flash"
+        ]
+        return nearest_profile(USUAL, profiles, self.computed_in) or self.found.profiles[0]
 
     def _more_fields(self) -> list[str]:
         """Return the fields besides those of the blueprint that decide what a run takes."""
@@ -133,9 +143,18 @@ class _RunOfPage:
             },
             "computed": [[name, self.table.number(computed[name])] for name in waiting],
             "held": self._held(),
+            "rules": self._as_rules(self.known.whole),
+            "trained": self._as_rules(self._rules_of_training()),
             "positions": list(learned_positions(self.found)),
             **self._of_images(),
         }
+
+    def _rules_of_training(self) -> tuple[Tree, ...]:
+        attention = PROFILES[self.trained_with].attention
+        return self.known.rules_of_training(self.weighing.class_name, attention)
+
+    def _as_rules(self, rules: Iterable[Tree]) -> list[list[Any]]:
+        return [[source(rule), self.table.number(rule)] for rule in rules]
 
     def _of_images(self) -> dict[str, int]:
         """Return how many tokens of a sequence stand for an image, if the class reads images."""
@@ -169,7 +188,7 @@ class _RunOfPage:
     def _decided(self, kind: str) -> dict[str, Any]:
         """Return the values of the names that no dial changes: kernels, dtype, training."""
         if kind in _IN_TRAINING:
-            kernels = PROFILES[str(self.trained_with)].names
+            kernels = PROFILES[self.trained_with].names
             return {**kernels, "dtype": self.computed_in, "training": True}
         if kind == "stepped":
             held_in = "F32" if self.dtype == "F32" else "BF16"
@@ -238,7 +257,7 @@ class _RunOfPage:
                 "each": 2 * one - two,
                 "updated": DTYPE_BITS[precision.updated] // 8,
                 "temporaries": optimizer.temporaries,
-                "scores": PROFILES[str(self.trained_with)].attention in ("eager", "math"),
+                "scores": PROFILES[self.trained_with].attention in ("eager", "math"),
             },
             "prefill": engine.prefill,
             "allowance": context_allowance(None),

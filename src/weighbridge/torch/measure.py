@@ -15,6 +15,7 @@ from torch.utils.flop_counter import FlopCounterMode, flop_registry
 
 from weighbridge import units
 from weighbridge.costs.costs import Measurement, Note, Quantity
+from weighbridge.costs.profiles import PROFILES, USUAL, nearest_profile
 from weighbridge.derive.operations.kernels import kernels_on_cuda
 from weighbridge.derive.operations.products import RULES, products_of
 from weighbridge.derive.operations.recording import Recorder, loss_of
@@ -36,6 +37,7 @@ from weighbridge.torch.rehearsal import live_peak_bytes, rehearsed_peak_bytes, r
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from contextlib import AbstractContextManager
 
     from torch import nn
 
@@ -121,7 +123,7 @@ def measure(request: MeasureRequest, say: Callable[[str], None] = lambda _: None
         _check_weights(predicted["weight_bytes"], run)
     subject = _subject(model, request)
     say("rehearsing the step")
-    with kernels_on_cuda("flash") if _is_fused(run) else nullcontext():
+    with _kernels(run):
         predicted["peak_bytes"], note = _rehearsed(subject, run, model, ours=request.ours)
         notes.append(note)
         if not request.force:
@@ -142,8 +144,12 @@ def measure(request: MeasureRequest, say: Callable[[str], None] = lambda _: None
     )
 
 
-def _is_fused(run: Workload) -> bool:
-    return run.device == "cuda" and run.attention == "sdpa"
+def _kernels(run: Workload) -> AbstractContextManager[None]:
+    """Return a context in which CUDA takes the kernels of attention that are predicted."""
+    if run.device != "cuda" or run.attention != "sdpa":
+        return nullcontext()
+    profile = nearest_profile(USUAL, PROFILES, run.dtype)
+    return kernels_on_cuda(PROFILES[str(profile)].attention)
 
 
 def _dtype_of_step(request: MeasureRequest, model: Model) -> tuple[str, list[Note]]:
