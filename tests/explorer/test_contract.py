@@ -236,16 +236,21 @@ def test_the_paragraphs_are_those_of_the_derivation(model: str, lang: str) -> No
 
 
 def test_what_a_training_step_needs_of_sizes_is_in_the_contract() -> None:
-    made = contract(wb.weigh("llama"))["run"]
+    made = contract(wb.weigh("llama", "LlamaForCausalLM"))["run"]
     assert [text for text, _ in made["trained"]] == ["head_dim % 8 == 0", "head_dim <= 256"]
     assert not made["training"]["scores"]
-    assert [text for text, _ in contract(wb.weigh("mixtral"))["run"]["rules"]] == [
-        "hidden_size % num_attention_heads == 0"
-    ]
+    made = contract(wb.weigh("mixtral", "MixtralForCausalLM"))["run"]
+    assert [text for text, _ in made["rules"]] == ["hidden_size % num_attention_heads == 0"]
 
 
-def test_heads_that_flash_attention_does_not_take_have_other_kernels_from_the_start() -> None:
-    made = contract(wb.weigh("llama", fields={"head_dim": 20}))["run"]
-    assert made["training"]["scores"]
-    assert made["trained"] == []
-    assert made["checks"]
+def test_a_step_that_no_command_gives_is_not_in_the_contract() -> None:
+    made = contract(wb.weigh("llama", "LlamaForCausalLM", fields={"head_dim": 20}))["run"]
+    ((_, _, figures), *_) = made["checks"]
+    assert set(figures) == {"forward", "cache", "serving"}
+
+
+def test_commands_set_what_the_page_was_made_with() -> None:
+    fields = {"num_hidden_layers": 4, "hidden_act": "silu", "head_dim": None}
+    made = contract(wb.weigh("llama", "LlamaForCausalLM", fields=fields))
+    assert made["set"] == {"num_hidden_layers": "4", "hidden_act": "'\"silu\"'", "head_dim": "null"}
+    assert contract(wb.weigh("llama"))["set"] == {}

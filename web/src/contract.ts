@@ -85,6 +85,8 @@ export interface Contract {
   trees: Tree[];
   /** What the user typed for the model, for a command line. */
   argument: string;
+  /** The fields that the page was made with, as a command line has their values. */
+  set: Record<string, string>;
   /** The lists that the config spells out and that follow all the same. */
   spelled: string[];
   why: Two<Record<string, Piece[][]>>;

@@ -26,11 +26,11 @@ export function drawCosts(explorer: Explorer): void {
   const head = `<h2>${escape(explorer.word("costs"))}</h2>`;
   if (!running || why) { card.innerHTML = `${head}<p class="said">${escape(explorer.data.unrecorded ? why : explorer.word("run_refused", { rule: why }))}</p>`; return; }
   const { entries, total } = explorer.state, broken = running.broken("trained", run), moments = broken ? [] : running.moments(run, entries, total, explorer.checkpointing);
-  card.innerHTML = `${head}<div class="costs"><div>${work(explorer, running, run)}${memory(explorer, running, moments, broken)}</div><div>${cache(explorer, running, run)}${devices(explorer, running, run, moments)}</div></div>${commands(explorer, running, run)}`;
+  card.innerHTML = `${head}<div class="costs"><div>${work(explorer, running, run, broken ? ["forward"] : ["forward", "backward"])}${memory(explorer, running, moments, broken)}</div><div>${cache(explorer, running, run)}${devices(explorer, running, run, moments)}</div></div>${commands(explorer, running, run, !broken)}`;
 }
 
-function work(explorer: Explorer, running: Running, run: Run): string {
-  const rows = (["forward", "backward"] as const).map((kind) => [kind, sum(running.flops(kind, run).values())] as const), ofTokens = running.takesTokens(), many = run.batch * (ofTokens ? run.sequence : 1);
+function work(explorer: Explorer, running: Running, run: Run, kinds: ("forward" | "backward")[]): string {
+  const rows = kinds.map((kind) => [kind, sum(running.flops(kind, run).values())] as const), ofTokens = running.takesTokens(), many = run.batch * (ofTokens ? run.sequence : 1);
   const cells = rows.map(([kind, all]) => `<tr><th scope="row">${escape(explorer.word(kind))}</th><td class="n">${count(all)}</td><td class="n">${flops(all)}</td><td class="n">${flops(Number(all) / many)}</td></tr>`);
   return `<h3>${escape(explorer.word(ofTokens ? "flops_of" : "flops_of_inputs", { batch: count(run.batch), sequence: count(run.sequence) }))}</h3><div class="wide" tabindex="0" role="region" aria-label="FLOPs"><table class="tight"><thead><tr><td></td><th scope="col" class="n" colspan="2">FLOPs</th><th scope="col" class="n">${escape(explorer.word(ofTokens ? "each_token" : "each_input"))}</th></tr></thead><tbody>${cells.join("")}</tbody></table></div>`;
 }
@@ -80,12 +80,13 @@ function devices(explorer: Explorer, running: Running, run: Run, moments: Moment
 }
 
 /** Return the commands that print these numbers. */
-function commands(explorer: Explorer, running: Running, run: Run): string {
+function commands(explorer: Explorer, running: Running, run: Run, isTrained: boolean): string {
   const model = explorer.commandOf(), batch = `--batch ${run.batch}`, dtype = running.data.dtype.toLowerCase();
   const sequence = running.takesTokens() ? ` --seq ${run.sequence}` : "";
-  const image = running.image(), all = [`weighbridge cost ${model} ${batch}${sequence} --train`, `weighbridge train ${model} --on H100 ${batch} --seq ${run.sequence}${explorer.checkpointing ? " --checkpointing full" : ""}`];
+  const image = running.image(), train = isTrained ? " --train" : "", all = [`weighbridge cost ${model} ${batch}${sequence}${train}`];
+  if (isTrained) all.push(`weighbridge train ${model} --on H100 ${batch} --seq ${run.sequence}${explorer.checkpointing ? " --checkpointing full" : ""}`);
   if (running.has("stepped")) all.push(`weighbridge cache ${model} --context ${run.context} ${batch} --dtype ${dtype}`, `weighbridge serve ${model} --on H100 --context ${run.context} ${batch} --weights ${dtype}`);
-  const images = image ? `<p class="said">${escape(explorer.word("images", { tokens: count(image) }))}<br>${inWords(`weighbridge cost ${model} ${batch} --images 1 --train`)}</p>` : "";
+  const images = image ? `<p class="said">${escape(explorer.word("images", { tokens: count(image) }))}<br>${inWords(`weighbridge cost ${model} ${batch} --images 1${train}`)}</p>` : "";
   return `${images}<p class="said">${escape(explorer.word("commands"))}<br>${all.map(inWords).join("<br>")}</p>`;
 }
 

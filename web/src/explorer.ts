@@ -333,8 +333,8 @@ export class Explorer {
 
   /** Return the model of a command line, with what the dials changed. */
   commandOf(): string {
-    const set = Object.entries(this.changes).map(([name, value]) => ` --set ${name}=${value}`).join("");
-    const follow = set ? this.data.spelled.map((name) => ` --set ${name}=null`).join("") : "";
+    const set = Object.entries({ ...this.data.set, ...this.changes }).map(([name, value]) => ` --set ${name}=${value}`).join("");
+    const follow = Object.keys(this.changes).length ? this.data.spelled.map((name) => ` --set ${name}=null`).join("") : "";
     return `${this.data.argument} --class ${this.data.class}${set}${follow}`;
   }
 

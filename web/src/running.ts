@@ -79,7 +79,7 @@ export class Running {
     return "";
   }
 
-  /** Return the first rule that sizes break; empty if all hold. Those of a training step do not matter to its FLOPs. */
+  /** Return the first rule that sizes break; empty if all hold. Those of a training step do not matter to a forward pass. */
   broken(rules: "rules" | "trained", run: Run): string {
     const names = this.names(run);
     return this.data[rules].find(([, tree]) => !truth(this.model.trees[tree](names)))?.[0] ?? "";
@@ -232,8 +232,10 @@ const truth = (value: Value): boolean => (value instanceof Float ? value.value !
 /** Return the figures of a run by the names that Python has for them. */
 export function figures(running: Running, run: Run, entries: Entry[]): Record<string, string> {
   const parameters = sum(entries.map((entry) => entry.parameters)), found: Record<string, Int> = {};
-  for (const kind of ["forward", "backward"] as const) found[kind] = sum(running.flops(kind, run).values());
-  for (const way of running.has("checkpointed") ? ["none", "full"] : ["none"])
+  const broken = running.broken("trained", run) !== "";
+  for (const kind of broken ? ["forward"] as const : ["forward", "backward"] as const) found[kind] = sum(running.flops(kind, run).values());
+  const ways = broken ? [] : running.has("checkpointed") ? ["none", "full"] : ["none"];
+  for (const way of ways)
     for (const [moment, held] of running.moments(run, entries, parameters, way === "full")) found[`${way} ${moment}`] = total(held);
   if (running.has("stepped")) {
     found.cache = running.cache(run.context, run.batch);

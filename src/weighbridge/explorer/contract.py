@@ -6,6 +6,7 @@ to it by number. It also holds totals that Python computed at other settings, an
 
 from __future__ import annotations
 
+import json
 import shlex
 from random import Random
 
@@ -56,6 +57,7 @@ def contract(weighing: Weighing) -> dict[str, Any]:
         "format": FORMAT,
         "model": model.where,
         "argument": _argument(model),
+        "set": _set_by_hand(model),
         "family": blueprint.family,
         "class": class_name,
         "prefix": blueprint.prefix(class_name),
@@ -87,6 +89,15 @@ def _argument(model: Model) -> str:
     if model.origin in ("catalogue", "defaults", "file"):
         return shlex.quote(model.where)
     return "config.json"
+
+
+def _set_by_hand(model: Model) -> dict[str, str]:
+    """Return the fields that the user replaced, as a command line has their values."""
+    return {
+        name: shlex.quote(json.dumps(model.given[name], ensure_ascii=False))
+        for name in model.set_by_hand
+        if name in model.given
+    }
 
 
 def _all_templates(ledger: Ledger) -> tuple[Template, ...]:

@@ -59,6 +59,7 @@ _AFTER, _CORE, _DIVIDED = 2, 4, 8
 _ROPE = ("rope_scaling", "rope_parameters", "rotary_pct", "rotary_dim", "head_dim", ROTATED)
 _MOST_TIMES = 4  # a dial of key heads goes up to so many times its start
 _WHOLE_DTYPES = ("F32", "F16", "BF16")
+_COMPUTED_IN = precision_called(_PRECISION).compute
 
 
 def run_of_page(weighing: Weighing, bench: Bench, table: TreeTable) -> dict[str, Any]:
@@ -89,7 +90,7 @@ class _RunOfPage:
         self.weighing, self.bench, self.table = weighing, bench, table
         dtype = weighing.ledger.dtype
         self.dtype = dtype if dtype in _WHOLE_DTYPES else "BF16"
-        self.computed_in = precision_called(_PRECISION).compute
+        self.computed_in = _COMPUTED_IN
         class_name = weighing.class_name
         model = weighing.model
         asked = model.where if model.origin in ("catalogue", "defaults") else model.config
@@ -97,24 +98,12 @@ class _RunOfPage:
         self.found = recorded(asked, class_name, dtype=self.dtype)
         self.known = self.found.known
         self.config = explicit_config(model, self._more_fields())
-        self.trained_with = self._trained_with()
+        self.trained_with = _profile_of_training(self.found)
         self.attribution = Attribution(weighing.ledger)
         self.modules = Modules(weighing.ledger, ParallelDivision(weighing.ledger).stack)
         self._nullable = frozenset((*self.known.fields, *self.known.computed))
         self._paths: dict[str, int] = {}
         self._path_table: list[list[Any]] = []
-
-    def _trained_with(self) -> str:
-        """Return the profile of training: that of flash attention, if it takes such heads."""
-        names = self.found.names()
-        rules = self.known.flash_rules(self.weighing.class_name)
-        takes_flash = all(evaluate(rule, names) for rule in rules)
-        profiles = [
-            name
-            for name in self.found.profiles
-            if takes_flash or PROFILES[name].attention != "flash"
-        ]
-        return nearest_profile(USUAL, profiles, self.computed_in) or self.found.profiles[0]
 
     def _more_fields(self) -> list[str]:
         """Return the fields besides those of the blueprint that decide what a run takes."""
@@ -144,14 +133,10 @@ class _RunOfPage:
             "computed": [[name, self.table.number(computed[name])] for name in waiting],
             "held": self._held(),
             "rules": self._as_rules(self.known.whole),
-            "trained": self._as_rules(self._rules_of_training()),
+            "trained": self._as_rules(_rules_of_training(self.found)),
             "positions": list(learned_positions(self.found)),
             **self._of_images(),
         }
-
-    def _rules_of_training(self) -> tuple[Tree, ...]:
-        attention = PROFILES[self.trained_with].attention
-        return self.known.rules_of_training(self.weighing.class_name, attention)
 
     def _as_rules(self, rules: Iterable[Tree]) -> list[list[Any]]:
         return [[source(rule), self.table.number(rule)] for rule in rules]
@@ -296,6 +281,15 @@ class _RunOfPage:
         return [written, dict(run), {name: str(value) for name, value in figures.items()}]
 
 
+def _profile_of_training(found: RecordedModel) -> str:
+    return nearest_profile(USUAL, found.profiles, _COMPUTED_IN) or found.profiles[0]
+
+
+def _rules_of_training(found: RecordedModel) -> tuple[Tree, ...]:
+    attention = PROFILES[_profile_of_training(found)].attention
+    return found.known.rules_of_training(found.class_name, attention)
+
+
 def answers_at(
     found: RecordedModel,
     config: Mapping[str, Any],
@@ -303,6 +297,8 @@ def answers_at(
     run: Mapping[str, int],
 ) -> dict[str, int]:
     """Return the figures of a run by name, as the commands give them.
+
+    Those of a training step are left out where the commands refuse it.
 
     Args:
         found: the model with its changes.
@@ -312,11 +308,13 @@ def answers_at(
     """
     named: dict[str, Any] = {"class_name": found.class_name, "fields": changes}
     batch, tokens = run["batch"], run["sequence"]
-    whole = cost(config, **named, batch=batch, sequence=tokens, train=True, dtype="BF16")
-    figures = {"forward": whole.forward_matmul_flops, "backward": whole.backward_matmul_flops}
-    for checkpointing in ("none", "full"):
-        if checkpointing == "full" and not found.has("checkpointed"):
-            continue
+    trained = all(evaluate(rule, found.names()) for rule in _rules_of_training(found))
+    whole = cost(config, **named, batch=batch, sequence=tokens, train=trained, dtype="BF16")
+    figures = {"forward": whole.forward_matmul_flops}
+    if trained:
+        figures["backward"] = whole.backward_matmul_flops
+    ways = ("none", "full") if found.has("checkpointed") else ("none",)
+    for checkpointing in ways if trained else ():
         fit = train(
             config,
             **named,
