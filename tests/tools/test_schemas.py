@@ -15,6 +15,14 @@ PUBLISHED = {path.stem: json.loads(path.read_text()) for path in schemas.SCHEMAS
 # They print the contract of a page, and the files of a site, which no other program reads.
 WITHOUT = {"explore", "site"}
 NO_JSON = {"explain", "attention", "derive", "completion"}
+NEEDS = {
+    "sweep": ("duckdb",),
+    "scan": ("pyarrow",),
+    "run": ("torch", "safetensors"),
+    "trace": ("torch", "safetensors"),
+    "finetune": ("torch", "safetensors", "sklearn"),
+    "measure": ("torch", "transformers"),
+}
 # Outputs that the schemas were not learned from.
 OTHERS = {
     "weigh": ("weigh qwen2-7b --by role", "weigh gemma2 --class Gemma2Model", "weigh clip"),
@@ -41,8 +49,8 @@ def test_no_command_is_forgotten():
 
 @pytest.mark.parametrize("name", LISTED)
 def test_a_schema_is_valid_and_is_what_the_tool_writes(name):
-    if name == "sweep":
-        pytest.importorskip("duckdb")
+    for package in NEEDS.get(name, ()):
+        pytest.importorskip(package)
     jsonschema.Draft202012Validator.check_schema(PUBLISHED[name])
     ((_, learned),) = schemas.schemas([name])
     assert learned == PUBLISHED[name]
@@ -50,6 +58,8 @@ def test_a_schema_is_valid_and_is_what_the_tool_writes(name):
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_other_outputs_fit_the_schema(name):
+    for package in NEEDS.get(name, ()):
+        pytest.importorskip(package)
     for line in OTHERS[name]:
         jsonschema.validate(schemas.printed(line), PUBLISHED[name])
 
