@@ -82,7 +82,11 @@ def device() -> dict[str, str]:
     """
     code = "import torch, transformers; print(torch.cuda.get_device_name(), torch.__version__, "
     code += "torch.version.cuda, transformers.__version__, sep='\\n')"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    command = [sys.executable, "-c", code]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    if run.returncode:
+        reason = run.stderr.strip().rpartition("\n")[2]
+        raise SystemExit(f"on_cuda.py needs a CUDA device, PyTorch and transformers: {reason}")
     names = ("device", "torch", "cuda", "transformers")
     return dict(zip(names, run.stdout.splitlines()[-4:], strict=True))
 
