@@ -34,6 +34,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import torch
 from attacking import starts, workers
 from attacking.costs import CostScale
 from attacking.report import Tally
@@ -98,8 +99,12 @@ def _options(arguments: list[str] | None, known: list[str]) -> argparse.Namespac
     options = parser.parse_args(arguments)
     if strangers := sorted({*options.families}.difference(known)):
         parser.error(f"there is no blueprint of a family {strangers[0]} of transformers")
+    if not options.costs and (options.device, options.profile) != ("meta", "cuda-eager"):
+        parser.error("--device and --profile are of --costs")
     if options.device == "meta" and options.profile != "cuda-eager":
         parser.error("the meta device has the kernels of cuda-eager only; give --device cuda")
+    if options.device == "cuda" and not torch.cuda.device_count():
+        parser.error("there is no CUDA device here")
     if options.seconds is None and options.configs is None:
         options.seconds = DEFAULT_SECONDS
     return options

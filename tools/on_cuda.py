@@ -11,8 +11,8 @@ that CUDA would choose. Here nothing is replaced:
 - **attacks**: configs of `attack.py`, real ones among them, with the kernels of each profile.
 - **measured**: what `weighbridge measure --device cuda` says of the runs in ``on_cuda.toml``.
 
-``FILE`` gets all of it as JSON. ``docs/on-cuda.json`` is such a file, from which `docs/on-cuda.md`
-has its tables; the predictions beside what was measured are computed anew.
+``FILE`` gets all of it as JSON. ``docs/on-cuda.json`` has parts of three such runs on one device;
+the tables of `docs/on-cuda.md` are made from it. Predictions beside what was measured are new ones.
 """
 
 from __future__ import annotations
@@ -47,6 +47,8 @@ RUNS_OF_MEASURE = TOOLS / "on_cuda.toml"
 KEPT = TOOLS.parent / "docs" / "on-cuda.json"
 PROFILES_OF_CUDA = tuple(name for name, profile in PROFILES.items() if profile.device == "cuda")
 PROVED = ("cuda-eager", "cuda-math")
+PREFERRED = "preferred"
+"""What attention saves with the kernels that the device prefers, where it is not the same."""
 RUNS = 8
 """Fresh runs of a class with a profile."""
 MEASURED_AT_ONCE = 4
@@ -72,7 +74,9 @@ def main(arguments: list[str] | None = None) -> int:
         found[part] = PARTS[part](options)
         print(f"{part}: {time.monotonic() - began:.0f} s", flush=True)
         options.file.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    return int(any(differing(found)))
+    differences = list(differing(found))
+    print(*differences, sep="\n")
+    return int(bool(differences))
 
 
 def device() -> dict[str, str]:
@@ -93,10 +97,18 @@ def device() -> dict[str, str]:
 
 def differing(found: dict[str, Any]) -> Iterator[str]:
     """Yield what differs from what was predicted."""
+    for profile, of in found.get("kernels", {}).items():
+        if profile != PREFERRED:
+            yield from (f"{profile}: {case}" for case in of["differ"])
     for profile, of in found.get("proofs", {}).items():
         yield from (f"{profile}: {name}" for name in of["differ"])
     for profile, of in found.get("attacks", {}).items():
         yield from (f"{profile}: {case['reason']} of {case['config']}" for case in of["wrong"])
+    for row in found.get("measured", []):
+        if "refused" in row:
+            yield f"{row['command']}: {row['refused']}"
+        elif any(row["measured"][name] != count for name, count in predicted(row).items()):
+            yield f"{row['command']}: measured {row['measured']}, predicted {predicted(row)}"
 
 
 # Proofs
@@ -209,6 +221,12 @@ def _kernels() -> dict[str, Any]:
             if real != recorded:
                 differ[str(case)] = {"recorded": recorded, "on CUDA": real}
         found[name] = {"cases": len(cases), "differ": differ}
+    found[PREFERRED] = {
+        str(case): {"recorded": flash, "on CUDA": own}
+        for case in _cases(("BF16",))
+        if (own := _saved_by_attention(case, "cuda", PROFILES["cuda-eager"]))
+        != (flash := _saved_by_attention(case, "meta", PROFILES["cuda-flash"]))
+    }
     return found
 
 
@@ -377,7 +395,7 @@ def predicted(row: dict[str, Any]) -> dict[str, int]:
         batch=run["batch"],
         sequence=run.get("sequence"),
         target=run.get("target"),
-        train=True,
+        train=run["training"],
         profile=profile,
         dtype=run["dtype"].lower(),
         fields=fields,
@@ -420,6 +438,20 @@ def _title(row: dict[str, Any]) -> str:
     return (
         f"{row['model'].rpartition('/')[2]}{of_layers}, {size}, {run['attention']}, {run['dtype']}"
     )
+
+
+def preferred_bytes() -> set[int]:
+    """Return how much more attention saves without a mask with the kernels that it prefers."""
+    cases = figures()["kernels"][PREFERRED].items()
+    return {
+        _bytes_of(saved["on CUDA"]) - _bytes_of(saved["recorded"])
+        for case, saved in cases
+        if "mask='none'" in case and "value_width=128" not in case
+    }
+
+
+def _bytes_of(saved: Iterable[str]) -> int:
+    return sum(int(text.split()[1]) for text in saved)
 
 
 def summary_table() -> str:

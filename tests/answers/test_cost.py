@@ -588,14 +588,18 @@ def test_layers_of_lfm2_are_convolutions_where_the_config_says_so() -> None:
         ("vit", {"num_attention_heads": 64}, "head_dim = 12"),
     ],
 )
-def test_heads_that_flash_attention_pads_or_leaves_are_refused(
+def test_heads_that_flash_attention_pads_or_leaves_have_other_kernels(
     family: str, fields: dict[str, Any], shown: str
 ) -> None:
     run: dict[str, Any] = {"fields": fields, "train": True, "dtype": "bf16"}
     with pytest.raises(ModelError, match=f"flash attention pads heads .*{shown}"):
-        _ = wb.cost(family, **run).figures
-    assert wb.cost(family, **run, profile="cuda-math").saved_for_backward_bytes
-    assert wb.cost(family, fields=fields, dtype="bf16").forward_matmul_flops
+        _ = wb.cost(family, **run, profile="cuda-flash").figures
+    found = wb.cost(family, **run)
+    assert found.notes[-1].endswith("as they are; those of cuda-math are taken")
+    assert found.figures == wb.cost(family, **run, profile="cuda-math").figures
+    forward = wb.cost(family, fields=fields, dtype="bf16")
+    assert forward.run.profile == "cuda-flash"
+    assert forward.forward_matmul_flops == found.forward_matmul_flops
 
 
 def test_flash_attention_with_heads_of_one_width_is_refused_where_it_saves() -> None:
@@ -608,7 +612,8 @@ def test_flash_attention_with_heads_of_one_width_is_refused_where_it_saves() -> 
     flash = partial(wb.cost, "deepseek_v3", fields=alike, sequence=9, dtype="bf16")
     assert flash().figures["forward_matmul_flops"] > 0
     with pytest.raises(ModelError, match="heads of values that are not as wide as heads of keys"):
-        _ = flash(train=True).figures
+        _ = flash(train=True, profile="cuda-flash").figures
+    assert flash(train=True).figures == flash(train=True, profile="cuda-math").figures
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,26 @@ def test_what_the_device_showed_to_be_wrong_is_mended(case: dict[str, Any]) -> N
 
 
 def test_nothing_else_differed() -> None:
-    others = {**FIGURES, "attacks": {}}
-    assert list(on_cuda.differing(others)) == []
-    assert all(not of["differ"] for of in FIGURES["kernels"].values())
+    assert list(on_cuda.differing({**FIGURES, "attacks": {}})) == []
+    assert all(of.get("cases") != 0 for of in FIGURES["kernels"].values())
+
+
+def test_each_part_that_differs_is_said() -> None:
+    proof = {"classes": 1, "agree": 0, "differ": {"BertModel": "saved of it"}}
+    row = FIGURES["measured"][0]
+    measured = {**row["measured"], "saved_for_backward_bytes": 7}
+    parts: dict[str, Any] = {
+        "kernels": {"cuda-math": {"cases": 1, "differ": {"a case": {}}}, "preferred": {"b": {}}},
+        "proofs": {"cuda-eager": proof},
+        "attacks": {"cuda-flash": {"wrong": [WRONG[0]]}},
+        "measured": [{**row, "measured": measured}, {"command": "bert", "refused": "no memory"}],
+    }
+    said = list(on_cuda.differing(parts))
+    assert [line.partition(":")[0] for line in said[:3]] == [
+        "cuda-math",
+        "cuda-eager",
+        "cuda-flash",
+    ]
+    assert "'saved_for_backward_bytes': 7" in said[3]
+    assert said[4] == "bert: no memory"
+    assert len(said) == 5

@@ -117,7 +117,7 @@ def cost(  # noqa: PLR0913  # each is a word of its own for the user
     if sequence is None and not decode:
         sequence = SEQUENCE + of_images
     _check_room({"seq": sequence, "past": past}, images, of_images)
-    dtype, chosen, notes = kernels_of_run(found, profile)
+    dtype, chosen, notes = kernels_of_run(found, profile, training=train)
     if decode and not found.has("step"):
         raise ModelError(
             f"{found.class_name} has no step with a cache in its operations", hint="drop --decode"
@@ -198,8 +198,13 @@ def _check_lengths(
         )
 
 
-def kernels_of_run(found: RecordedModel, profile: str | None) -> tuple[str, str, tuple[str, ...]]:
+def kernels_of_run(
+    found: RecordedModel, profile: str | None, *, training: bool
+) -> tuple[str, str, tuple[str, ...]]:
     """Return the dtype and the profile of a run, and notes on the profile.
+
+    Flash attention, if it is not asked for, is left out of a training step with heads that it pads
+    or does not take.
 
     Raises:
         UsageError: there is no such profile, or its kernels do not take the dtype.
@@ -208,7 +213,7 @@ def kernels_of_run(found: RecordedModel, profile: str | None) -> tuple[str, str,
     if profile is not None:
         profile_called(profile)
     dtype = _dtype_of_run(found)
-    return (dtype, *_profile_of_run(found, profile, dtype))
+    return (dtype, *_profile_of_run(found, profile, dtype, training=training))
 
 
 def _dtype_of_run(found: RecordedModel) -> str:
@@ -224,7 +229,7 @@ def _dtype_of_run(found: RecordedModel) -> str:
 
 
 def _profile_of_run(
-    found: RecordedModel, asked: str | None, dtype: str
+    found: RecordedModel, asked: str | None, dtype: str, *, training: bool
 ) -> tuple[str, tuple[str, ...]]:
     """Return the profile of a run, and a note if it is not the one that was asked for."""
     wanted, family = asked or USUAL, found.known.family
@@ -235,7 +240,11 @@ def _profile_of_run(
             values={"profile": asked, "dtype": dtype},
             hint="use --dtype bf16, or --profile cuda-math",
         )
-    chosen = nearest_profile(wanted, found.profiles, dtype)
+    profiles = found.profiles
+    takes_heads = bool(asked) or not training or found.fits_flash()
+    if not takes_heads:
+        profiles = [name for name in profiles if PROFILES[name].attention != "flash"]
+    chosen = nearest_profile(wanted, profiles, dtype)
     if chosen is None:
         raise ModelError(
             f"the operations of {family} are not recorded for these kernels",
@@ -247,6 +256,8 @@ def _profile_of_run(
     why = f"{family} has no operations recorded with {wanted}"
     if not takes:
         why = f"the kernels of {wanted} take no {dtype}"
+    elif not takes_heads:
+        why = "flash attention does not take heads of this width as they are"
     return chosen, (f"{why}; those of {chosen} are taken",)
 
 

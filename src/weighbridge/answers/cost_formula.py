@@ -10,7 +10,7 @@ from weighbridge.algebra.settle import settled
 from weighbridge.answers.conditions import PlaceCounter, with_minima
 from weighbridge.answers.recorded import learned_positions
 from weighbridge.answers.run_totals import RunTotals
-from weighbridge.blueprint.operations import HEADS_UNLIKE, LABELS, OF_BACKWARD, RUN_NAMES, VALUES
+from weighbridge.blueprint.operations import OF_BACKWARD, RUN_NAMES
 from weighbridge.errors import WeighbridgeError
 from weighbridge.ledger.lettering import Lettering
 from weighbridge.ledger.letters import Letters
@@ -56,8 +56,7 @@ class RunLettering(Lettering):
         self.sizes_of_run: set[str] = set()
         """The names in the dims of these operations, which are positive."""
         self._positions = list(learned_positions(found))
-        self._never_one = found.known.never_one
-        self._flash_rules = found.known.flash_rules(found.weighing.class_name)
+        self._known, self._class_name = found.known, found.class_name
 
     def rules(self, computed: Mapping[str, Tree] | None = None) -> tuple[Tree, ...]:
         """Return the rules of the region in which the formulas hold."""
@@ -78,13 +77,12 @@ class RunLettering(Lettering):
         if kind not in OF_BACKWARD:
             return
         named = {name for dim in entry.dims for name in names_in(dim)}
-        for field in (*self._never_one, LABELS):
+        for field in self._known.never_one:
             if field in named:
                 self.assumed["<", ("value", 1), ("name", field)] = None
-        if self.values["attention"] == "flash":
-            self.assumed |= dict.fromkeys(self._flash_rules)
-            if VALUES in named:
-                self.assumed[HEADS_UNLIKE] = None
+        attention = str(self.values["attention"])
+        rules = self._known.rules_of_training(self._class_name, attention)
+        self.assumed |= dict.fromkeys(rules)
 
     @property
     def fixed_names(self) -> tuple[str, ...]:

@@ -80,6 +80,11 @@ class RecordedModel(NamedTuple):
         self.known.check_sizes(self.class_name, kind, self.names())
         return self.known.entries(self.class_name, kind)
 
+    def fits_flash(self) -> bool:
+        """Whether flash attention takes the heads of the class as they are."""
+        names = self.names()
+        return all(evaluate(rule, names) for rule in self.known.flash_rules(self.class_name))
+
     def bind(self, kind: str, names: Mapping[str, Any]) -> list[Operation]:
         """Return the operations of a kind in a run."""
         return self.known.bind(self.class_name, kind, names)

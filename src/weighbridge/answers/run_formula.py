@@ -78,12 +78,13 @@ def run_formula(
 
 def _of_run(found: RecordedModel, asked: RunAsked) -> _Subject:
     """Return the FLOPs of a run, or the bytes that it saves."""
-    dtype, profile, notes = kernels_of_run(found, asked.profile)
+    is_trained = asked.train or asked.of == "saved"
+    dtype, profile, notes = kernels_of_run(found, asked.profile, training=is_trained)
     tokens = _usual_tokens(found)
     past = None
     if asked.of == "flops" and found.has("step"):
         past = max(tokens - 1, 1)
-    run = Run(1, tokens, None, past, profile, dtype, asked.train or asked.of == "saved")
+    run = Run(1, tokens, None, past, profile, dtype, is_trained)
     cost = RunCost(found, run, notes)
     names = FLOPS
     if asked.of == "saved":

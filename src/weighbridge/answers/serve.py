@@ -535,7 +535,7 @@ class Serving(TabularAnswer):
     def run_cost(self, *, is_step: bool) -> RunCost:
         """Return the cost of a step of the batch, or of the prompt of one sequence."""
         service = self.service
-        dtype, profile, notes = kernels_of_run(self.found, None)
+        dtype, profile, notes = kernels_of_run(self.found, None, training=False)
         past = max(service.context - 1, 1)
         if is_step:
             run = Run(service.batch_of_copy, None, None, past, profile, dtype, training=False)

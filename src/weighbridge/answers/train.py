@@ -283,7 +283,7 @@ class Trainer:
         dtype = precision_called(setting.precision).compute
         key = (setting.micro_batch, sequence, setting.profile, dtype)
         if key not in self._runs:
-            _, profile, notes = kernels_of_run(self.found, setting.profile)
+            _, profile, notes = kernels_of_run(self.found, setting.profile, training=True)
             run = Run(setting.micro_batch, sequence, None, None, profile, dtype, training=True)
             self._runs[key] = RunCost(self.found, run, notes)
         return self._runs[key]

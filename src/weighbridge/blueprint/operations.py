@@ -356,14 +356,13 @@ class Operations:
             rules.append(("<", ("value", 1), ("name", LABELS)))
         if attention == "flash":
             rules += self.flash_rules(class_name)
-            if VALUES in self.fields:
-                rules.append(HEADS_UNLIKE)
         return tuple(rules)
 
     def flash_rules(self, class_name: str) -> tuple[Tree, ...]:
-        """Return that the heads of a class are as wide as flash attention takes them.
+        """Return that flash attention takes the heads of a class as they are.
 
-        Latent attention has other kernels, for heads of any width.
+        Latent attention has another kernel, which takes wider heads, unless those of values are as
+        wide as those of keys.
 
         Example:
             >>> rules = load_operations("llama").flash_rules("LlamaForCausalLM")
@@ -375,6 +374,8 @@ class Operations:
             rules.append(("==", ("%", width, ("value", _PADDED_WIDTH)), ("value", 0)))
             if VALUES not in self.fields:
                 rules.append(("<=", width, ("value", _WIDEST)))
+        if VALUES in self.fields:
+            rules.append(HEADS_UNLIKE)
         return tuple(rules)
 
     def _head_widths(self, class_name: str) -> tuple[Tree, ...]:

@@ -298,7 +298,7 @@ def answers_at(
 ) -> dict[str, int]:
     """Return the figures of a run by name, as the commands give them.
 
-    Those of a training step are left out where the commands refuse it.
+    Those of a training step are left out where it has other kernels than the page.
 
     Args:
         found: the model with its changes.

@@ -138,6 +138,8 @@ def measure(request: MeasureRequest, say: Callable[[str], None] = lambda _: None
         exact = EXACT[:-1]
         if known is not None:
             notes.append(Note("kernels", {"kernels": known.kernels}))
+        if run.attention == "sdpa":
+            notes.append(Note("chosen", {"profile": _fused_profile(run)}))
     settings = _settings(run, request.device)
     return Measurement(
         model.where, model.blueprint.family, class_name, settings, quantities, exact, tuple(notes)
@@ -148,8 +150,12 @@ def _kernels(run: Workload) -> AbstractContextManager[None]:
     """Return a context in which CUDA takes the kernels of attention that are predicted."""
     if run.device != "cuda" or run.attention != "sdpa":
         return nullcontext()
-    profile = nearest_profile(USUAL, PROFILES, run.dtype)
-    return kernels_on_cuda(PROFILES[str(profile)].attention)
+    return kernels_on_cuda(PROFILES[_fused_profile(run)].attention)
+
+
+def _fused_profile(run: Workload) -> str:
+    """Return the profile of scaled dot-product attention on CUDA."""
+    return str(nearest_profile(USUAL, PROFILES, run.dtype))
 
 
 def _dtype_of_step(request: MeasureRequest, model: Model) -> tuple[str, list[Note]]:

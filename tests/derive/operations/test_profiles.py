@@ -10,6 +10,8 @@ from torch.nn import functional
 
 from weighbridge.costs.profiles import PROFILES
 from weighbridge.derive.operations.profiles import kernels_of
+from weighbridge.derive.operations.workload import Workload
+from weighbridge.torch import measure
 
 HEADS = [(2, 4, 37, 64)] * 3
 LATENT = [(2, 4, 37, 192), (2, 4, 37, 192), (2, 4, 37, 128)]
@@ -101,3 +103,14 @@ def test_products_of_groups_keep_where_each_group_ends(dtype: torch.dtype) -> No
     kept = saved_by("cuda-eager", lambda: moe._grouped_mm(rows, weights, offs=ends))
     assert f"torch.int32 {EXPERTS * 4}" in kept
     assert len(kept) == 3
+
+
+@pytest.mark.parametrize(("dtype", "is_flash"), [("BF16", True), ("F32", False)])
+def test_measuring_on_cuda_leaves_no_choice_of_kernels(dtype: str, *, is_flash: bool) -> None:
+    run = Workload("LlamaForCausalLM", {}, 1, 8, attention="sdpa", dtype=dtype, device="cuda")
+    with measure._kernels(run):
+        assert torch.backends.cuda.flash_sdp_enabled() is is_flash
+        assert torch.backends.cuda.math_sdp_enabled()
+        assert not torch.backends.cuda.cudnn_sdp_enabled()
+    with measure._kernels(run._replace(attention="eager")):
+        assert torch.backends.cuda.cudnn_sdp_enabled()
