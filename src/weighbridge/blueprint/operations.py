@@ -207,7 +207,7 @@ class Operations:
         }
         for name, types in self.types.items():
             if unknown := [kind for kind in meant.get(name) or () if kind not in types]:
-                differing[name] = list(dict.fromkeys(unknown))
+                differing[name] = ", ".join(map(str, dict.fromkeys(unknown)))
         return differing
 
     def recorded(self, name: str) -> list[Any]:
