@@ -1,6 +1,7 @@
-"""Writes docs/questions.md: questions that people asked, what they were told, and our answer.
+"""Writes what people asked, what they were told, and our answer, for docs/questions.md.
 
-The page calls `table()` in a block of cog, so that its figures are those of the commands.
+The page and its translation call `table(lang)` in a block of cog, so that their figures are those
+of the commands.
 """
 
 from __future__ import annotations
@@ -10,10 +11,15 @@ import io
 import json
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from page_words import words_of
 
 from weighbridge import units
 from weighbridge.cli import main
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 QUESTIONS = Path(__file__).resolve().parent.parent / "docs" / "questions.toml"
 _ANSWERED = (0, 1)  # yes or no
@@ -38,7 +44,7 @@ def answer(command: str) -> dict[str, Any]:
     return found
 
 
-def shown(name: str, value: Any) -> str:
+def shown(name: str, value: Any, say: Callable[[str], str] = str) -> str:
     """Return a figure as the page prints it.
 
     Example:
@@ -46,23 +52,30 @@ def shown(name: str, value: Any) -> str:
         ('it does not fit', 'cache 2,147,483,648 B (2.00 GiB)', 'cache tokens 42,656')
     """
     if name == "fits":
-        return "it fits" if value else "it does not fit"
-    words = name.removesuffix("_bytes").replace("_", " ")
+        return say("it fits") if value else say("it does not fit")
+    what = say(name.removesuffix("_bytes").replace("_", " "))
+    count = units.count(value)
     if name.endswith("_bytes"):
-        return f"{words} {units.count(value)} B ({units.size(value)})"
-    return f"{words} {units.count(value)}"
+        return say("{what} {count} B ({size})").format(
+            what=what, count=count, size=units.size(value)
+        )
+    return f"{what} {count}"
 
 
-def table() -> str:
+def table(lang: str) -> str:
     """Return all questions as Markdown, each with its link, command and figures."""
+    say = words_of("questions", lang)
     pieces = []
     for number, question in enumerate(questions(), 1):
         found = answer(question["command"])
-        figures = "; ".join(shown(name, found[name]) for name in question["show"])
+        figures = say("; ").join(shown(name, found[name], say) for name in question["show"])
+        theirs = say("There: {theirs}.").format(theirs=question["theirs"][lang])
+        here = say("Here: {figures}. `weighbridge {command}`").format(
+            figures=figures, command=question["command"]
+        )
+        lines = (theirs, here, question["why"][lang])
         pieces.append(
-            f"{number}. [{question['asked']}]({question['link']})\n"
-            f"   - There: {question['theirs']}.\n"
-            f"   - Here: {figures}. `weighbridge {question['command']}`\n"
-            f"   - {question['why']}\n"
+            f"{number}. [{question['asked'][lang]}]({question['link']})\n"
+            + "".join(f"   - {line}\n" for line in lines)
         )
     return "\n".join(pieces)
