@@ -33,12 +33,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from unittest import mock
 
+from page_words import words_of
+
 from weighbridge import data
 from weighbridge.blueprint import operations, schema
 from weighbridge.costs.profiles import PROFILES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from weighbridge.costs.profiles import KernelProfile
 
@@ -414,10 +416,11 @@ def figures() -> dict[str, Any]:
     return kept
 
 
-def measured_table() -> str:
+def measured_table(lang: str) -> str:
     """Return the runs that were measured, beside what is predicted now, in Markdown."""
+    say = words_of("on-cuda", lang)
     lines = [
-        "| run | forward FLOPs | bytes saved | off | peak | rehearsed |",
+        _row(map(say, ("run", "forward FLOPs", "bytes saved", "off", "peak", "rehearsed"))),
         "| --- | --: | --: | --: | --: | --: |",
     ]
     for row in figures()["measured"]:
@@ -425,19 +428,22 @@ def measured_table() -> str:
         off = sum(abs(found[name] - now[name]) for name in _COUNTS)
         share = row["rehearsed_peak_bytes"] / found["peak_bytes"] - 1
         counts = f"{found[_COUNTS[0]]:,} | {found[_COUNTS[2]]:,} | {off}"
-        lines.append(f"| {_title(row)} | {counts} | {found['peak_bytes']:,} | {share:+.1%} |")
+        lines.append(f"| {_title(row, say)} | {counts} | {found['peak_bytes']:,} | {share:+.1%} |")
     return "\n".join(lines)
 
 
-def _title(row: dict[str, Any]) -> str:
+def _row(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _title(row: dict[str, Any], say: Callable[[str], str]) -> str:
     run, words = row["run"], row["command"].split()
     changes = [words[at + 1] for at, word in enumerate(words) if word == "--set"]
-    of_layers = f", {changes[0].partition('=')[2]} layers" if changes else ""
+    layers = [say("{count} layers").format(count=text.partition("=")[2]) for text in changes[:1]]
     tokens = run.get("sequence", run.get("target"))
     size = f"{run['batch']} × {tokens:,}" if tokens else str(run["batch"])
-    return (
-        f"{row['model'].rpartition('/')[2]}{of_layers}, {size}, {run['attention']}, {run['dtype']}"
-    )
+    model = row["model"].rpartition("/")[2]
+    return say(", ").join((model, *layers, size, run["attention"], run["dtype"]))
 
 
 def preferred_bytes() -> set[int]:
@@ -454,23 +460,29 @@ def _bytes_of(saved: Iterable[str]) -> int:
     return sum(int(text.split()[1]) for text in saved)
 
 
-def summary_table() -> str:
+def summary_table(lang: str) -> str:
     """Return how many runs agreed, by profile, in Markdown."""
-    found = figures()
+    say, found = words_of("on-cuda", lang), figures()
+    names = ("profile", "attention alone", "classes, by module", "configs", "of families")
     lines = [
-        "| profile | attention alone | classes, by module | configs | of families | refused |",
+        _row(map(say, (*names, "refused"))),
         "| --- | --: | --: | --: | --: | --: |",
     ]
+
+    def shares(agree: int, of: int) -> str:
+        return say("{agree} of {all}").format(agree=agree, all=of)
+
     for profile in PROFILES_OF_CUDA:
         kernels, proofs = found["kernels"].get(profile), found["proofs"].get(profile)
-        alone = (
-            f"{kernels['cases'] - len(kernels['differ'])} of {kernels['cases']}" if kernels else ""
-        )
-        classes = f"{proofs['agree']} of {proofs['classes']}" if proofs else ""
+        alone = classes = ""
+        if kernels:
+            alone = shares(kernels["cases"] - len(kernels["differ"]), kernels["cases"])
+        if proofs:
+            classes = shares(proofs["agree"], proofs["classes"])
         of = found["attacks"][profile]
         all_run = of["exact"] + len(of["wrong"])
         lines.append(
-            f"| `{profile}` | {alone} | {classes} | {of['exact']} of {all_run} | "
+            f"| `{profile}` | {alone} | {classes} | {shares(of['exact'], all_run)} | "
             f"{of['families']} | {of['refused']} |"
         )
     return "\n".join(lines)
