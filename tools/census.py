@@ -2,7 +2,7 @@
 
 ``python tools/census.py [FOLDER…]`` weighs the models of the catalogue, the configs in
 ``tests/data/real``, and those in other folders of ``config.json`` files, and prints a table. With
-``--svg FILE`` it also draws them. `docs/census.md` shows both.
+``--svg FILE`` it also draws them. `docs/census.md` and its translation show both.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ from pathlib import Path
 from statistics import mean
 from typing import TYPE_CHECKING, NamedTuple
 
+from page_words import words_of
+
 import weighbridge as wb
 from weighbridge import units
 from weighbridge.render.svg import BOLD, MARGIN, STYLE, paragraphs, pixels, whole, writing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 ROOT = Path(__file__).parents[1]
 REAL = ROOT / "tests" / "data" / "real"
@@ -37,7 +39,12 @@ PARTS = {
 }
 CLASSES = {"under 100M": 1e8, "100M to 1B": 1e9, "1B to 10B": 1e10, "10B to 100B": 1e11}
 LARGEST = "over 100B"
-TITLE, PICTURE = "Where the parameters of released models sit", "census.svg"
+TITLE = "Where the parameters of released models sit"
+CAPTION = (
+    "Each column is a model, and its colours are the shares of its parameters. Models are "
+    "grouped by their total, and ordered by their share in experts, then in feed-forward."
+)
+PICTURES = {"en": "census.svg", "zh": "census.zh-CN.svg"}
 _WIDTH, _HEIGHT, _GAP, _KEY = 1000, 320, 10, 12
 
 
@@ -111,30 +118,41 @@ def _part_of(component: str) -> str:
     raise AssertionError(component)
 
 
-def table(census: Census) -> list[str]:
+def table(census: Census, lang: str = "en") -> list[str]:
     """Return the lines of a Markdown table: the average share of each part, by size class."""
-    names = ["size", "models", "with experts", *PARTS]
+    say = words_of("census", lang)
+    names = [say(name) for name in ("size", "models", "with experts", *PARTS)]
     lines = [f"| {' | '.join(names)} |", f"| :-- {'| --: ' * (len(names) - 1)}|"]
     for size_class, models in _by_class(census.distinct).items():
         experts = sum(each.active is not None for each in models)
         shares = [mean(each.share(part) for each in models) for part in PARTS]
-        cells = [size_class, str(len(models)), str(experts), *map(units.percent, shares)]
+        cells = [say(size_class), str(len(models)), str(experts), *map(units.percent, shares)]
         lines.append(f"| {' | '.join(cells)} |")
     return lines
 
 
-def summary(census: Census) -> str:
+SUMMARY = (
+    "{models} released models of {families} families, with {total} parameters together: from "
+    "{smallest} ({least}) to {largest} ({most}). {distinct} of them differ in family or sizes; "
+    "the others are versions of these."
+)
+
+
+def summary(census: Census, lang: str = "en") -> str:
     """Return what was weighed, in a sentence."""
     families = len({each.family for each in census.models})
     total = sum(each.parameters for each in census.models)
     least = min(census.models, key=lambda each: each.parameters)
     most = max(census.models, key=lambda each: each.parameters)
-    return (
-        f"{units.count(len(census.models))} released models of {families} families, with "
-        f"{units.count(total)} parameters together: from {least.name} "
-        f"({units.count(least.parameters)}) to {most.name} ({units.count(most.parameters)}). "
-        f"{units.count(len(census.distinct))} of them differ in family or sizes; the others are "
-        f"versions of these."
+    return words_of("census", lang)(SUMMARY).format(
+        models=units.count(len(census.models)),
+        families=families,
+        total=units.count(total),
+        smallest=least.name,
+        least=units.count(least.parameters),
+        largest=most.name,
+        most=units.count(most.parameters),
+        distinct=units.count(len(census.distinct)),
     )
 
 
@@ -147,16 +165,13 @@ def _by_class(models: Sequence[Weighed]) -> dict[str, list[Weighed]]:
     return {name: of_class for name, of_class in found.items() if of_class}
 
 
-def picture(census: Census) -> str:
+def picture(census: Census, lang: str = "en") -> str:
     """Return an SVG file: a column for each model, in a panel for each size class."""
-    title = TITLE
+    say = words_of("census", lang)
+    title = say(TITLE)
     drawn = [writing(MARGIN, MARGIN + 16, title, "ink", 15, weight=BOLD)]
-    caption = (
-        "Each column is a model, and its colours are the shares of its parameters. Models are "
-        "grouped by their total, and ordered by their share in experts, then in feed-forward."
-    )
-    texts, y = paragraphs([caption], _WIDTH - 2 * MARGIN, MARGIN + 16)
-    drawn += [*texts, *_legend(y + 28)]
+    texts, y = paragraphs([say(CAPTION)], _WIDTH - 2 * MARGIN, MARGIN + 16)
+    drawn += [*texts, *_legend(y + 28, say)]
     top = y + 50
     classes = _by_class(census.distinct)
     models = sum(map(len, classes.values()))
@@ -165,15 +180,17 @@ def picture(census: Census) -> str:
     for name, of_class in classes.items():
         width = room * len(of_class) / models
         drawn += _panel(of_class, x, top, width)
-        drawn += _label(name, len(of_class), x + width / 2, top + _HEIGHT + 18)
+        models_here = say("{count} models").format(count=len(of_class))
+        drawn += _label(say(name), models_here, x + width / 2, top + _HEIGHT + 18)
         x += width + _GAP
     height = top + _HEIGHT + 60
     return whole(_WIDTH, height, drawn, title, f"<style>{STYLE}</style>")
 
 
-def _legend(y: float) -> Iterator[str]:
+def _legend(y: float, say: Callable[[str], str]) -> Iterator[str]:
     x = float(MARGIN)
-    for part, (_, colour) in PARTS.items():
+    for name, (_, colour) in PARTS.items():
+        part = say(name)
         yield f'<rect x="{x:.6g}" y="{y - 10:.6g}" width="{_KEY}" height="{_KEY}" fill="{colour}"/>'
         yield writing(x + _KEY + 6, y, part, "ink", 13)
         x += _KEY + 6 + pixels(part, 13) + 18
@@ -199,19 +216,19 @@ def _y(top: float, share: float) -> str:
     return f"{top + _HEIGHT * (1 - share):.4g}"
 
 
-def _label(name: str, models: int, x: float, y: float) -> Iterator[str]:
+def _label(name: str, models: str, x: float, y: float) -> Iterator[str]:
     yield writing(x, y, name, "ink", 12, "middle")
-    yield writing(x, y + 16, f"{models} models", "quiet", 12, "middle")
+    yield writing(x, y + 16, models, "quiet", 12, "middle")
 
 
-def shown() -> None:
+def shown(lang: str) -> None:
     """Write the census as Markdown, and its picture to a file of the docs; for a cog block."""
     import cog  # noqa: PLC0415  # only the docs have it
 
-    census = take()
-    (ROOT / "docs" / PICTURE).write_text(picture(census), encoding="utf-8")
-    cog.outl(f"{summary(census)}\n\n![{TITLE}]({PICTURE})\n")
-    cog.outl("\n".join(table(census)))
+    census, title = take(), words_of("census", lang)(TITLE)
+    (ROOT / "docs" / PICTURES[lang]).write_text(picture(census, lang), encoding="utf-8")
+    cog.outl(f"{summary(census, lang)}\n\n![{title}]({PICTURES[lang]})\n")
+    cog.outl("\n".join(table(census, lang)))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

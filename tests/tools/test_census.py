@@ -8,6 +8,7 @@ import census
 import pytest
 
 import weighbridge as wb
+from weighbridge.data import LANGUAGES
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -37,6 +38,7 @@ def test_models_of_the_same_sizes_are_drawn_once(taken: census.Census) -> None:
 
 
 @pytest.mark.slow
-def test_the_picture_in_the_docs_is_the_census(taken: census.Census) -> None:
-    drawn = (DOCS / census.PICTURE).read_text(encoding="utf-8")
-    assert drawn == census.picture(taken)
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_the_picture_in_the_docs_is_the_census(taken: census.Census, lang: str) -> None:
+    drawn = (DOCS / census.PICTURES[lang]).read_text(encoding="utf-8")
+    assert drawn == census.picture(taken, lang)

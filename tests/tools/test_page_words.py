@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 import tomllib
 from pathlib import Path
@@ -35,10 +36,21 @@ def pattern(words: str) -> str:
     return ".*?".join(map(re.escape, re.split(r"\{\w*\}", words)))
 
 
+def said_on(page: str) -> str:
+    """Return what a page says in English, and what its picture says if it has one."""
+    text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
+    picture = ROOT / "docs" / f"{page}.svg"
+    if picture.exists():
+        drawn = re.sub("<[^>]*>", " ", picture.read_text(encoding="utf-8"))
+        text += " ".join(html.unescape(drawn).split())
+    return text
+
+
 @every_entry
 def test_words_are_those_of_the_page(lang: str, page: str, english: str, words: str) -> None:
-    in_english = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
-    assert re.search(pattern(english), in_english), f"[{page}] of {lang}: {english!r} is left over"
+    assert re.search(pattern(english), said_on(page)), (
+        f"[{page}] of {lang}: {english!r} is left over"
+    )
     assert sorted(re.findall(r"\{\w*\}", words)) == sorted(re.findall(r"\{\w*\}", english))
     assert set(FIGURE.findall(words)) == set(FIGURE.findall(english))
 
