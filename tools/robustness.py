@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import fuzz
+from page_words import words_of
 from time_limit import time_limit
 
 import weighbridge as wb
@@ -209,18 +210,21 @@ def thrown_at(described: dict[str, Any], share: float) -> dict[str, Any]:
     return {"title": described["title"], **counts, "failures": dict(failures)}
 
 
-def table(path: Path = WRITTEN) -> str:
+def table(lang: str, path: Path = WRITTEN) -> str:
     """Return the table of the docs, in Markdown, from the file that a run wrote."""
+    say = words_of("robustness", lang)
     rows = json.loads(path.read_text(encoding="utf-8"))["thrown"]
-    what = {row["title"]: row["what"] for row in described()}
+    what = {row["title"]: row["what"][lang] for row in described()}
+    names = ("What was thrown", "how many", "answered", "refused", "one of the two", "failed")
     lines = [
-        "| What was thrown | how many | answered | refused | one of the two | failed |",
+        f"| {' | '.join(map(say, names))} |",
         "| :-- | --: | --: | --: | --: | --: |",
     ]
     for row in rows:
         counts = [row[name] for name in OUTCOMES]
         cells = " | ".join(f"{count:,}" for count in (sum(counts), *counts))
-        lines.append(f"| **{row['title']}.** {what[row['title']]} | {cells} |")
+        title = say("**{title}.**").format(title=say(row["title"]))
+        lines.append(f"| {title} {what[row['title']]} | {cells} |")
     return "\n".join(lines)
 
 

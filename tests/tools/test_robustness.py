@@ -65,4 +65,4 @@ def test_a_traceback_of_a_command_fails(monkeypatch: pytest.MonkeyPatch) -> None
 def test_every_thrower_is_there_and_was_thrown() -> None:
     listed = robustness.described()
     assert all(hasattr(robustness, one["by"]) for one in listed)
-    assert all(f"**{one['title']}.**" in robustness.table() for one in listed)
+    assert all(f"**{one['title']}.**" in robustness.table("en") for one in listed)
