@@ -4,11 +4,9 @@
 
 The rows are those of ``tests/data/serving_latency.tsv``: what NVIDIA published for TensorRT-LLM. Of
 a setting that was measured with several versions the newest counts. It writes
-``facts/estimate.toml``, ``facts/estimate_training.toml`` (``tools/estimate_training.py``) and
-``docs/estimate.md``. Needs numpy.
+``facts/estimate.toml`` and ``facts/estimate_training.toml`` (``tools/estimate_training.py``);
+``tools/estimate_page.py`` has the tables of ``docs/estimate.md``. Needs numpy.
 """
-
-# ruff: noqa: E501  # paragraphs of the page, as long as those of other pages
 
 from __future__ import annotations
 
@@ -19,15 +17,12 @@ from datetime import UTC, datetime
 from functools import cache
 from math import ceil
 from pathlib import Path
-from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
-
-import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent))
 import estimate_training
 import measured
-from calibrate import Rates, ratios, score
+from calibrate import Rates, score
 
 from weighbridge.answers.estimating import is_plain, prompt_work, setting_of, step_work
 from weighbridge.costs.estimates import PassWork, Score, rate_name, terms
@@ -38,7 +33,6 @@ if TYPE_CHECKING:
     from weighbridge.answers.serve import Serving
 
 FACTS = measured.ROOT / "src" / "weighbridge" / "data" / "facts" / "estimate.toml"
-PAGE = measured.ROOT / "docs" / "estimate.md"
 SOURCE = "TensorRT-LLM"
 VERSIONS = ("138f96d4", "66ef1df4", "00f37686", "03e27c7d")  # commits of the tables, oldest first
 MOST_RESIDENT = 2048  # sequences: TensorRT-LLM's default for --max_batch_size
@@ -66,10 +60,10 @@ RATES = Rates(
     },
     counts={
         "states": (8.0, "times that hidden states are read or written in a layer"),
-        "layers": (15e-6, "seconds of a layer, besides"),
-        "passes": (2e-3, "seconds of a pass, besides"),
-        "sequences": (5e-6, "seconds of a sequence in a pass, besides"),
-        "sums": (12e-6, "seconds of a sum over links, besides"),
+        "layers": (15e-6, "more seconds for each layer"),
+        "passes": (2e-3, "more seconds for each pass"),
+        "sequences": (5e-6, "more seconds for each sequence in a pass"),
+        "sums": (12e-6, "more seconds for each sum over links"),
     },
 )
 
@@ -163,7 +157,7 @@ def static_passes(
 def mixed_pass(
     on: tuple[str, str], given: int, taken: int, batch: int, dtype: str
 ) -> list[tuple[float, PassWork]]:
-    """Return a pass of a server at full load: a step of the batch, and prompts of its successors."""
+    """Return a pass of a server at full load: a step of the batch, and prompts of those after."""
     prompt = prompt_work(measured.service(*on, given, 1, dtype))
     step = step_work(measured.service(*on, given + taken // 2, batch, dtype), batch)
     share = batch / taken
@@ -246,7 +240,7 @@ def outcome() -> Outcome:
 def facts(found: Outcome, date: str) -> str:
     """Return the text of `facts/estimate.toml`."""
     lines = [
-        "# The calibrated estimate of time: written by tools/estimate.py. docs/estimate.md explains it.",
+        f"# The calibrated estimate of time: {estimate_training.WRITTEN}",
         f'date = "{date}"',
         f'source = "{SOURCE}"',
         f"rows = {len(found.rows)}",
@@ -281,95 +275,10 @@ def _limits(some: Sequence[Row]) -> dict[str, int]:
     }
 
 
-def page(found: Outcome) -> str:
-    """Return the page as Markdown."""
-    fit = score(ratios(found.rows, np.array(list(found.rates.values()))))
-    scores = {"nothing": fit, **found.scores}
-    lines = [
-        (name, str(one.rows), f"{one.median:.1%}", f"{one.p90:.1%}") for name, one in scores.items()
-    ]
-    head = ("left out of the fit", "rows", "median", "p90")
-    shares = [(f"{1 / found.rates[name]:.2f}", text) for name, (_, text) in RATES.least.items()]
-    counts = [(f"{found.rates[name]:.3g}", text) for name, (_, text) in RATES.counts.items()]
-    parts = [_INTRO.format(rows=len(found.rows)), measured.markdown(head, lines), _MEANING]
-    parts += [measured.markdown(("rate", "what it is"), [*shares, *counts]), _LIMITS]
-    for name in ("model", "device", "generation"):
-        parts += [f"## By {name} left out\n", _fold_table(name, found.folds[name])]
-    parts += ["## By kind of measurement\n", _kinds(found), _OTHERS, _others_table(found)]
-    parts.append(estimate_training.section(estimate_training.outcome()))
-    return "\n".join(part.rstrip("\n") + "\n" for part in parts)
-
-
-_INTRO = """# The estimate of time
-
-`weighbridge serve` prints a *bound* on time, which nothing beats, and for services like those that were measured an *estimate* beside it.
-The estimate is fitted to {rows} measurements that NVIDIA published for dense models on TensorRT-LLM. It is scored on what a fit did not
-see: each model, each device and each generation of devices is left out in turn, the rates are fitted to the rest, and the rows that were
-left out are estimated. Numbers are how far the estimate is off, as a part of what was measured. All numbers on this page are computed by
-`python tools/estimate.py`, and a test holds them.
-"""
-
-_MEANING = """H100 and H200, or B200 and GB200, are near siblings, so leaving out a generation says more than leaving out a device. The two dtypes
-of 16 bits were measured on A100 alone, and those of 4 bits on Blackwell alone: without them, a fit keeps the rate where it started.
-
-## What is fitted
-
-A pass takes the sum of these terms. The first are shares of what a device can do at most; no share may exceed 1.
-"""
-
-_LIMITS = """A rate that rows do not determine stays near the value where the fit starts, which `tools/estimate.py` lists. A server at full load is
-taken to hold as many sequences as fit, and at most 2,048, which is TensorRT-LLM's default; each of its passes has a token of each sequence,
-and prompts of those that follow.
-
-There is no estimate for what was not scored on 10 rows at least: other devices, or other dtypes on them; models with experts, latent attention or states; fewer
-sequences in a step than were measured; pipelines; longer contexts.
-"""
-
-_OTHERS = """## Other engines
-
-What other sources measured with other engines, and few sequences: rates are those above, and nothing is fitted to these rows. Time is that of
-a step, in which prompts of other sequences are computed too. Engines that compute prompts apart from steps are faster than that.
-"""
-
-
-def _fold_table(name: str, fold: Sequence[tuple[Row, float]]) -> str:
-    groups: dict[str, list[float]] = {}
-    for row, ratio in fold:
-        groups.setdefault(FOLDS[name](row), []).append(ratio)
-    return measured.markdown(_HEAD, [_group(group, some) for group, some in groups.items()])
-
-
-_HEAD = ("", "rows", "median off", "p90", "estimate as a part of what was measured")
-
-
-def _group(name: str, some: Sequence[float]) -> tuple[str, ...]:
-    one = score(some)
-    spread = f"{min(some):.2f} to {max(some):.2f}, median {median(some):.2f}"
-    return (name, str(one.rows), f"{one.median:.1%}", f"{one.p90:.1%}", spread)
-
-
-def _kinds(found: Outcome) -> str:
-    lines = []
-    for kind in sorted({row.kind for row in found.rows}):
-        some = [ratio for row, ratio in found.folds["model"] if row.kind == kind]
-        lines.append(_group(kind, some))
-    return measured.markdown(_HEAD, lines)
-
-
-def _others_table(found: Outcome) -> str:
-    rates = np.array(list(found.rates.values()))
-    lines = []
-    for name, work, seconds in other_engines():
-        estimate = float(np.dot(work, rates))
-        lines.append((name, f"{estimate:.4f}", f"{seconds:.4f}", f"{estimate / seconds:.2f}"))
-    return measured.markdown(("setting", "estimate, s", "measured, s", "ratio"), lines)
-
-
 if __name__ == "__main__":
     today = datetime.now(UTC).date().isoformat()
     FACTS.write_text(facts(outcome(), today), encoding="utf-8")
     of_training = estimate_training.facts(estimate_training.outcome(), today)
     estimate_training.FACTS.write_text(of_training, encoding="utf-8")
-    PAGE.write_text(page(outcome()), encoding="utf-8")
-    for written in (FACTS, estimate_training.FACTS, PAGE):
+    for written in (FACTS, estimate_training.FACTS):
         sys.stdout.write(f"{written.relative_to(measured.ROOT)}\n")

@@ -1,33 +1,30 @@
-"""The estimate of the time of training: its rows, its rates, and its part of the page.
+"""The estimate of the time of training: its rows and its rates.
 
-``tools/estimate.py`` writes ``facts/estimate_training.toml`` and the page. The rows are those of
+``tools/estimate.py`` writes ``facts/estimate_training.toml``. The rows are those of
 ``tests/data/costs_measured.tsv`` that say how long training took in 16 bits: MPT on llm-foundry,
 and GPTs of up to 530B and Llama-3.1-405B on Megatron-LM and its kin.
 """
-
-# ruff: noqa: E501  # paragraphs of the page, as long as those of other pages
 
 from __future__ import annotations
 
 from collections import Counter
 from functools import cache
-from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
 import measured
-import numpy as np
-from calibrate import Rates, ratios, score
+from calibrate import Rates, score
 
 from weighbridge.answers.estimating_training import work_of_step
 from weighbridge.costs.bounds import peak_of
 from weighbridge.costs.training_estimates import step_terms
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from weighbridge.costs.estimates import Score
 
 FACTS = measured.ROOT / "src" / "weighbridge" / "data" / "facts" / "estimate_training.toml"
+WRITTEN = "written by tools/estimate.py. docs/estimate.md explains it."
 FEWEST = 10  # rows of a device, for an estimate to be printed
 RATES = Rates(
     least={
@@ -38,7 +35,7 @@ RATES = Rates(
     counts={
         "states": (20.0, "times that hidden states are read or written in a layer"),
         "update": (3.0, "times that parameters, gradients and states are read or written"),
-        "layers": (1e-4, "seconds of a layer, besides"),
+        "layers": (1e-4, "more seconds for each layer"),
     },
 )
 
@@ -112,7 +109,7 @@ def facts(found: Outcome, date: str) -> str:
     counts = Counter(row.device for row in rows())
     scored = sorted(name for name, number in counts.items() if number >= FEWEST)
     lines = [
-        "# The calibrated estimate of training: written by tools/estimate.py. docs/estimate.md explains it.",
+        f"# The calibrated estimate of training: {WRITTEN}",
         f'date = "{date}"',
         f"rows = {len(rows())}",
         f"scored = {scored}".replace("'", '"'),
@@ -135,47 +132,3 @@ def facts(found: Outcome, date: str) -> str:
 def score_text(one: Score) -> str:
     """Return a score as TOML."""
     return f"{{ rows = {one.rows}, median = {one.median:.3f}, p90 = {one.p90:.3f} }}"
-
-
-def section(found: Outcome) -> str:
-    """Return the part of the page about training."""
-    fit = score(ratios(rows(), np.array(list(found.rates.values()))))
-    lines = [
-        (name, str(one.rows), f"{one.median:.1%}", f"{one.p90:.1%}")
-        for name, one in {"nothing": fit, **found.scores}.items()
-    ]
-    shares = [(f"{1 / found.rates[name]:.2f}", text) for name, (_, text) in RATES.least.items()]
-    counts = [(f"{found.rates[name]:.3g}", text) for name, (_, text) in RATES.counts.items()]
-    parts = [
-        _INTRO.format(rows=len(rows())),
-        measured.markdown(("left out of the fit", "rows", "median", "p90"), lines),
-        _MEANING,
-        measured.markdown(("rate", "what it is"), [*shares, *counts]),
-    ]
-    for name in FOLDS:
-        parts += [f"### Training, by {name} left out\n", _fold_table(name, found.folds[name])]
-    return "\n".join(part.rstrip("\n") + "\n" for part in parts)
-
-
-_INTRO = """## Training
-
-`weighbridge train` has an estimate, too. It is fitted to {rows} published measurements of training in 16 bits: MPT of 125M to 30B by llm-foundry,
-GPTs of 22B and 530B by Megatron-LM, Llama-3.1-405B by Meta. It is scored in the same way; a source that is left out takes its software with it.
-"""
-
-_MEANING = """Generations are the weak point: H100 reached a smaller share of its peak in these measurements than A100 did, and one share for both makes
-estimates too short for H100 and too long for A100. The estimate does not know a device's clock under load, nor how kernels got better since.
-"""
-
-
-def _fold_table(name: str, fold: Sequence[tuple[Row, float]]) -> str:
-    groups: dict[str, list[float]] = {}
-    for row, ratio in fold:
-        groups.setdefault(FOLDS[name](row), []).append(ratio)
-    lines = []
-    for group, some in groups.items():
-        one = score(some)
-        spread = f"{min(some):.2f} to {max(some):.2f}, median {median(some):.2f}"
-        lines.append((group, str(one.rows), f"{one.median:.1%}", f"{one.p90:.1%}", spread))
-    head = ("", "rows", "median off", "p90", "estimate as a part of what was measured")
-    return measured.markdown(head, lines)
