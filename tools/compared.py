@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import cog
+from page_words import words_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 FILE = Path(__file__).parents[1] / "docs" / "costs-compared.json"
+PAGE = "costs-compared"
 PARTS = {
     "projections": "projections of attention",
     "attention": "products in attention",
@@ -42,16 +44,17 @@ def off(flops: int, exact: int) -> str:
     return f"{percent:+.{digits}f}%"
 
 
-def tools(attention: str, names: Sequence[str]) -> None:
+def tools(attention: str, names: Sequence[str], lang: str) -> None:
     """Write a row for each model: how far each tool is off, with this attention."""
+    say = words_of(PAGE, lang)
     rows = []
     for model in figures()["models"]:
         cells = [_of_tool(model, f"{name} {attention}".strip()) for name in names]
         rows.append((_name(model), f"{model['tokens']:,}", f"{model['flops']:,}", *cells))
-    _table(("model", "tokens", "FLOPs", *names), rows)
+    _table((say("model"), say("tokens"), "FLOPs", *names), rows)
 
 
-def formulas() -> None:
+def formulas(lang: str) -> None:
     """Write a row for each model: how far each formula and llm-analysis are off."""
     models = figures()["models"]
     names = list(models[0]["formulas"])
@@ -62,11 +65,12 @@ def formulas() -> None:
             parts = model["formulas"][name]
             cells.append(off(sum(parts.values()), model["flops"]) if parts else NOTHING)
         rows.append((_name(model), *cells, _of_tool(model, "llm-analysis")))
-    _table(("model", *names, "llm-analysis"), rows)
+    _table((words_of(PAGE, lang)("model"), *names, "llm-analysis"), rows)
 
 
-def parts(name: str) -> None:
+def parts(name: str, lang: str) -> None:
     """Write a row for each formula: how far it is off in each part of a model, in FLOPs."""
+    say = words_of(PAGE, lang)
     (model,) = (model for model in figures()["models"] if model["model"] == name)
     exact = model["parts"]
     counts = {formula: of for formula, of in model["formulas"].items() if formula != "2·N"}
@@ -80,17 +84,18 @@ def parts(name: str) -> None:
         (
             "llm-analysis",
             _trillions(analysed["matmul of attention"] - together, "+"),
-            "in the one before",
+            say("in the one before"),
             _trillions(analysed["matmul of feed-forward"] - exact["ffn"], "+"),
             _trillions(analysed["matmul of head"] - exact["head.lm"], "+"),
             "0",
         )
     )
-    _table(("", *PARTS.values()), rows)
+    _table(("", *map(say, PARTS.values())), rows)
 
 
-def on_the_cpu() -> None:
+def on_the_cpu(lang: str) -> None:
     """Write how small models count on the CPU and on the meta device."""
+    names = ("model", "tool", "attention", "on the CPU", "on the meta device")
     rows = []
     for check in figures()["checks"]:
         if "with a rule" in check["tool"]:  # for experts, which these models do not have
@@ -98,7 +103,7 @@ def on_the_cpu() -> None:
         cells = (_of_check(check[device], check["exact"]) for device in ("cpu", "meta"))
         name, _, attention = check["tool"].rpartition(" ")
         rows.append((check["family"], name, attention, *cells))
-    _table(("model", "tool", "attention", "on the CPU", "on the meta device"), rows)
+    _table(tuple(map(words_of(PAGE, lang), names)), rows)
 
 
 def versions() -> None:
