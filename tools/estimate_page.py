@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import estimate
 import estimate_training
-import measured
 import numpy as np
 from calibrate import Rates, ratios, score
+from measured_page import markdown
 from page_words import words_of
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def scores_table(fit: Fit, lang: str) -> str:
     lines = []
     for name, fold in {"nothing": [(None, ratio) for ratio in seen], **fit.folds}.items():
         lines.append((say(name), *_score(score(ratio for _, ratio in fold))))
-    return measured.markdown(_said(say, "left out of the fit", "rows", "median", "p90"), lines)
+    return markdown(_said(say, "left out of the fit", "rows", "median", "p90"), lines)
 
 
 def rates_table(fit: Fit, lang: str) -> str:
@@ -58,7 +58,7 @@ def rates_table(fit: Fit, lang: str) -> str:
     say = words_of(PAGE, lang)
     shares = [(f"{1 / fit.rates[name]:.2f}", say(text)) for name, (_, text) in fit.of.least.items()]
     counts = [(f"{fit.rates[name]:.3g}", say(text)) for name, (_, text) in fit.of.counts.items()]
-    return measured.markdown(_said(say, "rate", "what it is"), [*shares, *counts])
+    return markdown(_said(say, "rate", "what it is"), [*shares, *counts])
 
 
 def fold_table(fit: Fit, name: str, lang: str) -> str:
@@ -91,7 +91,7 @@ def _groups_table(groups: Mapping[str, Sequence[float]], lang: str) -> str:
         )
         lines.append((group, *_score(score(some)), spread))
     head = _said(say, "rows", "median off", "p90", "estimate / measured")
-    return measured.markdown(("", *head), lines)
+    return markdown(("", *head), lines)
 
 
 def others_table(lang: str) -> str:
@@ -102,7 +102,7 @@ def others_table(lang: str) -> str:
         guess = float(np.dot(work, rates))
         lines.append((name, f"{guess:.4f}", f"{seconds:.4f}", f"{guess / seconds:.2f}"))
     head = _said(say, "setting", "estimate, s", "measured, s", "ratio")
-    return measured.markdown(head, lines)
+    return markdown(head, lines)
 
 
 def _score(one: estimate.Score) -> tuple[str, ...]:

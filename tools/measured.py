@@ -1,16 +1,14 @@
-"""Holds predictions against what others measured, and writes ``docs/measured-by-others.md``.
+"""Holds predictions against what others measured.
 
-Run it as ``python tools/measured.py``. The measurements are in ``tests/data``: ``megatron.tsv``,
-``costs_measured.tsv``, ``serving_latency.tsv``. Nothing is fitted to them.
+The measurements are in ``tests/data``: ``megatron.tsv``, ``costs_measured.tsv``,
+``serving_latency.tsv``. Nothing is fitted to them. ``tools/measured_page.py`` has the tables of
+``docs/measured-by-others.md``.
 """
-
-# ruff: noqa: E501  # paragraphs of the page, as long as those of other pages
 
 from __future__ import annotations
 
 import csv
 import re
-import sys
 from functools import cache
 from pathlib import Path
 from statistics import median
@@ -33,7 +31,6 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[1]
 DATA = ROOT / "tests" / "data"
-PAGE = ROOT / "docs" / "measured-by-others.md"
 NEAR, CLOSE, ROUGH = 0.02, 0.05, 0.12
 _DEVICES = {"a100": "A100", "h100": "H100", "gb200": "GB200"}
 _CLASSES = {
@@ -397,7 +394,7 @@ def not_served(row: dict[str, str]) -> str:
 
 @cache
 def service(model: str, on: str, context: int, batch: int, dtype: str) -> Serving:
-    """Return a service as engines measure it: a cache in FP8 where products are in 8 bits or less."""
+    """Return a service as engines measure it: a cache in FP8 if products are in 8 bits or less."""
     return _first_service(model, on, dtype).at(context, batch)
 
 
@@ -630,159 +627,9 @@ def summary(rows: Iterable[Held]) -> Summary:
     )
 
 
-# The page
-
-_INTRO = """# Held against what others measured
-
-Others measured real trainings and real servers. Here is what weighbridge predicts for the same settings. **No figure is fitted to these
-measurements**: each term of a prediction has a source or a reason. All numbers on this page are computed by
-`python tools/measured.py`; a test holds them, so that they cannot get worse unnoticed.
-"""
-
-_MEGATRON = """## Megatron-LM: memory of a device
-
-Megatron-LM's functional tests log what a device holds between two steps, and the most that it held
-([`tests/functional_tests`](https://github.com/NVIDIA/Megatron-LM/tree/d98e8a64dd/tests/functional_tests)). The rank that logs is the last
-one (`megatron/training/global_vars.py`), so on a pipeline it is the last stage. Tests of one node of GB200 run on 4 devices, all others on
-8 (`tests/test_utils/recipes`); data parallelism is what tensor, pipeline and context parallelism leave of them.
-
-Between steps a device holds
-
-- the parameters, gradients and states, as `weighbridge train --precision megatron` (or `megatron-fp16`) has them;
-- the workspaces of Transformer Engine and of cuBLAS, the latter for two threads; torch's default for Blackwell grew from 8.125 to 32 MiB, so
-  it depends on the image that a file was measured in, which Megatron-LM's history tells;
-- on a later stage of a pipeline, the last input of each piece of layers, and its gradient;
-- without Transformer Engine, a buffer for the scores of attention.
-
-[`facts/megatron.toml`](../src/weighbridge/data/facts/megatron.toml) has the sources. The most is this and the activations by Korthikanti et
-al., 2022, equations 2 and 4, with the logits in 16 and in 32 bits. Where a test leaves the kernel of attention to the library, the page has
-the nearer of two predictions, with the scores of attention and without; this is less of a test.
-"""
-
-_REASONS_MEGATRON = """Known reasons of what is off by more than 5%:
-
-- `defer_embedding_wgrad_compute` keeps 32 MiB more between steps in images from 25.09 on: as much as one more of cuBLAS's workspaces. We did
-  not find which handle has it.
-- `uninstall_te` takes 116 MiB more at most than the closed form of attention without Transformer Engine. We have no reason for it.
-- Rows that are off by 2% to 5% have 15 to 35 MiB more in some files than in others of the same test. We have no reason for them.
-"""
-
-
-def page(megatron_rows: Sequence[Held], others: dict[str, Sequence[Held]]) -> str:
-    """Return the page as Markdown."""
-    kinds = sorted({row.quantity for row in megatron_rows})
-    parts = [_INTRO, "## Summary\n", _summaries(megatron_rows, others)]
-    parts += [_MEGATRON, _summary_table([(kind, _of(megatron_rows, kind)) for kind in kinds])]
-    parts += ["Rows that are off by more than 5%:\n", _grouped(megatron_rows, above=CLOSE)]
-    parts += [_REASONS_MEGATRON, "Not predicted:\n", _left_out(megatron_rows)]
-    parts += ["All predicted tests, the range over their files:\n", _grouped(megatron_rows)]
-    parts += ["## Peaks with PyTorch\n", _rows(others["torch"]), _REASONS_TORCH]
-    parts += ["## Tokens in a cache\n", _rows(others["caches"]), _REASONS_CACHES]
-    parts += ["## Bounds on time\n", _BOUNDS, _bound_table(others["bounds"])]
-    parts += ["Not predicted:\n", _left_out(others["bounds"])]
-    return "\n".join(part.rstrip("\n") + "\n" for part in parts)
-
-
-_REASONS_TORCH = """Both say what the allocator had reserved, which is more than what tensors take. torchtitan computes in FP8 and compiles the model; we
-predict BF16. We also divide the inputs that tensor-parallel ranks gather from each other, as Megatron-LM does, where torch saves them whole.
-peft's sequences are at most 768 tokens long, and we count 768 for each, so activations are a little less: most so where the feed-forward
-network is adapted, which saves most."""
-
-_REASONS_CACHES = """Of the four devices of vLLM's second row one said 8.11 GiB, and the fewest tokens of all count."""
-
-_BOUNDS = """A bound is the least time that anything can take: nothing may be faster. The table has the largest part of the measured time
-that a bound has. Bounds of servers have no time for links, and a token of an answer costs what the first one does.
-"""
-
-
-def _of(rows: Iterable[Held], quantity: str) -> list[Held]:
-    return [row for row in rows if row.quantity == quantity]
-
-
-def _summaries(rows: Sequence[Held], others: dict[str, Sequence[Held]]) -> str:
-    bound = [row for row in others["bounds"] if not row.reason]
-    lines = [
-        ("Megatron-LM, between steps", _of(rows, "kept")),
-        ("Megatron-LM, the most", _of(rows, "most")),
-        ("peaks with PyTorch", others["torch"]),
-        ("tokens in a cache", others["caches"]),
-    ]
-    faster = sum(row.ratio > 1 for row in bound)
-    told = f"Bounds on time: {len(bound)} measurements, {faster} of them faster than the bound."
-    return _summary_table(lines) + "\n" + told + "\n"
-
-
-def _summary_table(lines: Iterable[tuple[str, Iterable[Held]]]) -> str:
-    rows = []
-    for name, held in lines:
-        told = summary(held)
-        shares = (f"{share:.0%}" for share in (told.near, told.close, told.rough))
-        offs = (f"{off:.1%}" for off in (told.median, told.p90, told.most))
-        rows.append((name, str(told.number), *shares, *offs))
-    head = ("", "rows", "within 2%", "within 5%", "within 12%", "median", "p90", "largest")
-    return markdown(head, rows)
-
-
-def _grouped(rows: Iterable[Held], above: float = -1.0) -> str:
-    groups: dict[tuple[str, str], list[Held]] = {}
-    for row in rows:
-        if not row.reason and row.off > above:
-            groups.setdefault((row.name, row.quantity), []).append(row)
-    lines = []
-    for (name, quantity), held in groups.items():
-        ratios = sorted(row.ratio for row in held)
-        middle = sorted(held, key=lambda row: row.ratio)[len(held) // 2]
-        spread = f"{ratios[0]:.3f}–{ratios[-1]:.3f}" if len(held) > 1 else f"{ratios[0]:.3f}"
-        sizes = (f"{size / 2**20:,.1f}" for size in (middle.predicted, middle.measured))
-        lines.append((name, quantity, str(len(held)), *sizes, spread))
-    head = ("test", "", "files", "predicted, MiB", "measured, MiB", "ratio")
-    return markdown(head, lines)
-
-
-def _rows(rows: Iterable[Held]) -> str:
-    lines = []
-    for row in rows:
-        told = [f"{row.predicted:,.0f}", f"{row.measured:,.0f}", f"{row.ratio:.3f}"]
-        if row.reason:
-            told = [row.reason, f"{row.measured:,.0f}", ""]
-        lines.append((row.name, row.where, *told))
-    return markdown(("setting", "device", "predicted", "measured", "ratio"), lines)
-
-
-def _bound_table(rows: Iterable[Held]) -> str:
-    groups: dict[tuple[str, str], list[float]] = {}
-    for row in rows:
-        if not row.reason:
-            model = row.name.partition(",")[0]
-            groups.setdefault((model, row.quantity), []).append(row.ratio)
-    lines = [
-        (model, quantity, str(len(ratios)), f"{median(ratios):.2f}", f"{max(ratios):.2f}")
-        for (model, quantity), ratios in groups.items()
-    ]
-    return markdown(("model", "", "rows", "median", "largest"), lines)
-
-
-def _left_out(rows: Iterable[Held]) -> str:
-    counts: dict[tuple[str, str], int] = {}
-    for row in rows:
-        if row.reason:
-            key = (row.reason, row.quantity if row.quantity in ("kept", "most") else "")
-            counts[key] = counts.get(key, 0) + 1
-    lines = [(*key, str(number)) for key, number in counts.items()]
-    return markdown(("reason", "", "rows"), lines)
-
-
-def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table in Markdown."""
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+# All of it
 
 
 def outcomes() -> tuple[list[Held], dict[str, Sequence[Held]]]:
     """Return everything that was held against a prediction."""
     return megatron(), {"torch": of_torch(), "caches": caches(), "bounds": bounds()}
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page(*outcomes()), encoding="utf-8")
-    sys.stdout.write(f"{PAGE.relative_to(ROOT)}\n")

@@ -107,5 +107,18 @@ def test_every_row_without_a_prediction_has_a_reason(outcomes: Any) -> None:
         assert row.reason or row.predicted > 0
 
 
-def test_the_page_has_the_figures_of_today(measured: ModuleType, outcomes: Any) -> None:
-    assert measured.PAGE.read_text(encoding="utf-8") == measured.page(*outcomes)
+PAGES = [("en", "measured-by-others.md"), ("zh", "measured-by-others.zh-CN.md")]
+
+
+@pytest.mark.parametrize(("lang", "name"), PAGES)
+@pytest.mark.usefixtures("measured")
+def test_the_pages_have_the_figures_of_today(lang: str, name: str) -> None:
+    import measured_page as made
+
+    page = (ROOT / "docs" / name).read_text(encoding="utf-8")
+    tables = [made.summary_table(lang), made.megatron_table(lang), made.bounds_table(lang)]
+    tables += [made.megatron_tests(lang), made.megatron_tests(lang, above=made.measured.CLOSE)]
+    tables += [made.rows_table(part, lang) for part in ("torch", "caches")]
+    tables += [made.left_out_table(part, lang) for part in ("megatron", "bounds")]
+    assert made.faster_than_bounds(lang) in page
+    assert all(table in page for table in tables)
