@@ -15,9 +15,12 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+from page_words import words_of
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+PAGE = "scoreboard"
 ROOT = Path(__file__).parents[1]
 FILE = ROOT / "docs" / "scoreboard.json"
 RUNS = ROOT / "docs" / "costs-compared.json"
@@ -38,6 +41,7 @@ FLOPS = {
 }
 FLOPS_TRUTH = ("FlopCounterMode with a rule eager", "FlopCounterMode eager")
 NEAR = 0.01
+VERDICTS = ("right", "within 1%", "further off", "refused", "worst")
 NOTHING = "–"
 
 
@@ -119,22 +123,29 @@ def scores(name: str) -> list[Score]:
 # What the page says
 
 
-def size() -> str:
+SIZE = "{models} models of {types} classes: {kinds}. The truth is by {base}."
+MEASURED = "Measured with {cores} cores, {rest}."
+
+
+def size(lang: str) -> str:
     """Write how large the basket is, and what made the truth."""
+    say = words_of(PAGE, lang)
     models = figures()["models"]
     kinds = Counter(model["kind"] for model in models)
-    said = ", ".join(f"{kind} {count}" for kind, count in kinds.items())
+    said = _counted(kinds, say)
     types = len({model["truth"]["class"] for model in models})
-    base = " and ".join(f"{name} {number}" for name, number in figures()["base"].items())
-    first = f"{len(models)} models of {types} classes: {said}. The truth is by {base}."
-    measured = sorted({counter["measured"] for counter in figures()["counters"].values()})
-    return f"{first}\nMeasured with {'; '.join(measured)}."
+    base = say(" and ").join(f"{name} {number}" for name, number in figures()["base"].items())
+    lines = [say(SIZE).format(models=len(models), types=types, kinds=said, base=base)]
+    for measured in sorted({counter["measured"] for counter in figures()["counters"].values()}):
+        cores, _, rest = measured.partition(" cores, ")
+        lines.append(say(MEASURED).format(cores=cores, rest=rest))
+    return "\n".join(lines)
 
 
 SENTENCES = {
     "en": "Models counted to the last digit on the [scoreboard](docs/scoreboard.md), of {models}: "
     "{told}.",
-    "zh": "[计分板](docs/scoreboard.md)（英文）上 {models} 个模型，各工具算得一个不差的个数："
+    "zh": "[计分板](docs/scoreboard.zh-CN.md)上 {models} 个模型，各工具算得一个不差的个数："
     "{told}。",
 }
 
@@ -150,9 +161,9 @@ def in_short(lang: str) -> str:
     return SENTENCES[lang].format(models=len(figures()["models"]), told=told)
 
 
-def parameters() -> str:
+def parameters(lang: str) -> str:
     """Write a row for each counter: right, wrong, refused, how far off, seconds and memory."""
-    rows = []
+    say, rows = words_of(PAGE, lang), []
     for name, counter in figures()["counters"].items():
         found = scores(name)
         wrong = [score for score in found if score.counted is not None and not score.right]
@@ -161,7 +172,7 @@ def parameters() -> str:
         rows.append(
             (
                 f"{name} {counter['version']}",
-                listed()[name]["given"],
+                listed()[name]["given"][lang],
                 *map(str, (sum(score.right for score in found), near, len(wrong) - near)),
                 str(sum(score.counted is None for score in found)),
                 NOTHING if worst is None else _percent(worst),
@@ -170,31 +181,40 @@ def parameters() -> str:
                 _middle((score.mib for score in found if score.counted is not None), ",.0f"),
             )
         )
-    header = ("counter", "given", "right", "within 1%", "further off", "refused", "worst")
-    return _table((*header, "seconds", "to import", "MiB"), rows)
+    header = (*VERDICTS, "seconds", "to import")
+    return _table((*map(say, ("counter", "given", *header)), "MiB"), rows)
 
 
-def claims() -> str:
+def claims(lang: str) -> str:
     """Write what each counter says that it counts, what its wrong answers are, and why."""
-    lines = []
+    say, lines = words_of(PAGE, lang), []
     for name in figures()["counters"]:
         about = listed()[name]
         wrong = [score for score in scores(name) if score.counted is not None and not score.right]
-        reasons = Counter(score.reason for score in wrong).most_common()
-        said = ", ".join(f"{words} {count}" for words, count in reasons)
-        tail = f" Wrong answers: {said}." if said and about["counts"] != "base bytes" else ""
-        why = f" {about['why']}." if "why" in about else ""
-        lines.append(f"- **{name}.** {about['claim']}.{tail}{why}")
+        reasons = dict(Counter(score.reason for score in wrong).most_common())
+        line = say("- **{name}.** {claim}.").format(name=name, claim=about["claim"][lang])
+        if reasons and about["counts"] != "base bytes":
+            line += say(" Wrong answers: {reasons}.").format(reasons=_counted(reasons, say))
+        if "why" in about:
+            line += say(" {why}.").format(why=about["why"][lang])
+        lines.append(line)
     return "\n".join(lines)
 
 
-def refusals() -> str:
+def _counted(counts: Mapping[str, int], say: Callable[[str], str]) -> str:
+    """Return names with how often each occurs, in a line."""
+    one = say("{name} {count}")
+    return say(", ").join(one.format(name=say(name), count=count) for name, count in counts.items())
+
+
+def refusals(lang: str) -> str:
     """Write what was refused, in the words that most models got, names left out."""
+    header = ("counter", "models", "what it said")
     rows = []
     for name in figures()["counters"]:
         reasons = Counter(_kind(score.refused) for score in scores(name) if score.refused)
         rows += [(name, str(count), f"`{reason}`") for reason, count in reasons.most_common()]
-    return _table(("counter", "models", "what it said"), rows)
+    return _table(tuple(map(words_of(PAGE, lang), header)), rows)
 
 
 def _kind(reason: str) -> str:
@@ -210,14 +230,14 @@ def _kind(reason: str) -> str:
     return without.partition(". ")[0].replace("`", "'").replace("|", "/")
 
 
-def models(names: Sequence[str]) -> str:
+def models(names: Sequence[str], lang: str) -> str:
     """Write a row for each model: the truth, and how far each of some counters is off."""
     columns = {name: scores(name) for name in names}
     rows = []
     for index, model in enumerate(figures()["models"]):
         cells = (_cell(columns[name][index]) for name in names)
         rows.append((f"`{_short(model['model'])}`", f"{model['truth']['parameters']:,}", *cells))
-    return _table(("model", "parameters", *names), rows)
+    return _table((*map(words_of(PAGE, lang), ("model", "parameters")), *names), rows)
 
 
 def counters() -> list[str]:
@@ -225,7 +245,7 @@ def counters() -> list[str]:
     return list(figures()["counters"])
 
 
-def flops() -> str:
+def flops(lang: str) -> str:
     """Write a row for each counter of FLOPs and attention, against torch's own counter.
 
     The truth is torch's FlopCounterMode with eager attention, given a rule for the product of
@@ -236,9 +256,8 @@ def flops() -> str:
         for title in titles:
             pairs = [(run["tools"][title].get("flops"), _flops_truth(run)) for run in runs()]
             rows.append((name, title.removeprefix(name).strip(), *_of_runs(pairs)))
-    return _table(
-        ("counter", "attention", "right", "within 1%", "further off", "refused", "worst"), rows
-    )
+    header = ("counter", "attention", *VERDICTS)
+    return _table(tuple(map(words_of(PAGE, lang), header)), rows)
 
 
 def _of_runs(pairs: Sequence[tuple[int | None, int]]) -> tuple[str, ...]:

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 OTHER_LANGUAGES = [lang for lang in LANGUAGES if lang != page_words.ENGLISH]
-SAID = ("docs/questions.toml", "tools/robustness.toml")  # texts beside what they are about
+SAID = ("docs/questions.toml", "tools/robustness.toml", "bench/scoreboard.toml")
+"""Files with texts of pages, beside the data that they are about."""
 FIGURE = re.compile(r"(?<![A-Za-z0-9_.-])\d(?:[\d,.]*\d)?")
 CHINESE = re.compile(r"[\u3000-\u9fff\uff00-\uffef]")
 WORD = re.compile(r"[a-z]{3}")

@@ -61,11 +61,12 @@ def test_the_version_is_the_one_that_is_installed(name: str) -> None:
         assert {f"{about['package']}=={text}" for text in (version, written)} & set(pinned)
 
 
+@pytest.mark.parametrize(("lang", "name"), [("en", "scoreboard.md"), ("zh", "scoreboard.zh-CN.md")])
 @pytest.mark.parametrize("part", ["size", "parameters", "claims", "flops", "refusals"])
-def test_the_page_says_what_the_file_has(part: str) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "scoreboard.md").read_text(encoding="utf-8")
-    assert getattr(scored, part)() in page
-    assert scored.models(COUNTED) in page
+def test_the_page_says_what_the_file_has(part: str, lang: str, name: str) -> None:
+    page = (Path(__file__).parents[2] / "docs" / name).read_text(encoding="utf-8")
+    assert getattr(scored, part)(lang) in page
+    assert scored.models(COUNTED, lang) in page
 
 
 def test_there_are_twenty_runs() -> None:
