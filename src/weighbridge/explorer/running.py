@@ -74,13 +74,19 @@ def run_of_page(weighing: Weighing, bench: Bench, table: TreeTable) -> dict[str,
         >>> detr = weigh("detr")
         >>> made = run_of_page(detr, Bench(detr), TreeTable())
         >>> made["unrecorded"]["en"][:45]
-        'there are no operations for the family detr. '
+        'There are no operations for the family detr. '
     """
     try:
         page = _RunOfPage(weighing, bench, table)
         return {"run": {**page.operations(), **page.facts(), "checks": list(page.checks())}}
     except WeighbridgeError as error:
-        return {"unrecorded": {lang: error_message(error, lang) for lang in LANGUAGES}}
+        return {"unrecorded": {lang: _sentences(error, lang) for lang in LANGUAGES}}
+
+
+def _sentences(error: WeighbridgeError, lang: str) -> str:
+    """Return the text of an error as it stands alone on a page."""
+    text = error_message(error, lang)
+    return text if error.where else text[:1].upper() + text[1:]
 
 
 class _RunOfPage:
