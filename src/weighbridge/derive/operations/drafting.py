@@ -204,14 +204,14 @@ class Drafting:
         sizes, (draw, *_) = self.draws[0].run, self.draws
         short = sizes["short"]
         edges: list[dict[str, int]] = [{"sequence": short, "past": short}, {"target": short}]
-        chunks = [evaluate(chunk, draw.fields) for chunk in self.family.chunks]
+        chunks = self._chunks
         for name in self.windows:
             window = draw.fields[name]
             if window not in chunks:
                 below = [window + more for more in (-2, -1, 0, 1)]
                 edges += [{"sequence": size, "past": size} for size in below]
                 edges += [{"sequence": 2 * window}]
-        around: list[int] = []
+        around = list(self._whole)
         for chunk in chunks:
             around += [chunk - 1, chunk, chunk + 1, 2 * chunk, 2 * chunk + 1]
         edges += [{"sequence": size, "past": size} for size in around]
@@ -222,6 +222,20 @@ class Drafting:
             edges += [{"batch": 1, "sequence": size, "past": size} for size in alone]
         edges += [{"target": 1}, {"batch": 1, "target": 1}]
         return edges
+
+    @cached_property
+    def _chunks(self) -> list[int]:
+        """The lengths of the pieces into which code cuts a sequence."""
+        return [evaluate(chunk, self.draws[0].fields) for chunk in self.family.chunks]
+
+    @cached_property
+    def _whole(self) -> list[int]:
+        """The sequences of whole pieces, as many as of the draws': code need not fill up the last.
+
+        What is there a multiple of the sequence may be one of the pieces, too: both are the same.
+        """
+        sequence = self.draws[0].run["sequence"]
+        return [-(-sequence // chunk) * chunk for chunk in self._chunks]
 
     def _edges_with_images(self) -> list[dict[str, int]]:
         """Return the edges of a run with images, which have no room in a short sequence."""
@@ -293,8 +307,8 @@ class Drafting:
 
     def _teaches(self, setting: RunMode) -> bool:
         """Whether numbers of a run can be expressed: none of its sizes may be taken for another."""
-        sizes = self.draws[0].run
-        return all(size in (0, 1, sizes["short"]) for _, size in setting.edge)
+        teaching = (0, 1, self.draws[0].run["short"], *self._whole)
+        return all(size in teaching for _, size in setting.edge)
 
     def _texts_of(self, setting: RunMode, counts: Counts, *, learns: bool = True) -> Found:
         """Run draws in a setting, and return the texts that occur.

@@ -46,6 +46,7 @@ _GRID = "grid"
 _KINDS = {*_WINDOWS, *_SIZES}
 _LEAST_SEQUENCE = 2  # of which one token is predicted
 _MOST_PIECES = 4  # the most chunks of a random sequence
+_WHOLE_PIECES = 0.25  # the share of random sequences that have a whole number of them
 _MOST_BATCHES = 11  # a sequence one longer or shorter is no multiple of a batch of at most this
 _CHOICES = 3  # a number is drawn from so many that are free,
 _PRIMES = 2  # and a prime number from so many
@@ -394,6 +395,8 @@ class Draws:
             windows = {kind: dice.randint(2, 2 * least) for kind, least in _WINDOWS.items()}
             if self.chunk:
                 run["sequence"] = dice.randint(_LEAST_SEQUENCE, _MOST_PIECES * self.chunk)
+                if dice.random() < _WHOLE_PIECES:
+                    run["sequence"] = dice.randint(1, _MOST_PIECES) * self.chunk
             drawn = self._draw(numbers, layers, self._types(dice, layers), run, windows)
             draw = next(draw for draw in drawn if not are_heads_alike(draw.fields))
             yield self._with_images(draw, dice) if self.image_tokens else draw

@@ -34,6 +34,8 @@ class Numbers:
         ...                   [{"batch": 5, "hidden": 6}, {"batch": 5, "hidden": 8}])
         >>> numbers.expressed((60, 80))
         ('*', ('*', ('value', 2), ('name', 'batch')), ('name', 'hidden'))
+        >>> numbers.expressed((5 * 6**6, 5 * 8**6))[2]
+        ('name', 'hidden')
     """
 
     def __init__(self, atoms: Iterable[Tree], draws: Sequence[Mapping[str, Any]]) -> None:
@@ -81,27 +83,39 @@ class Numbers:
         return tree
 
     def _simplest(self, values: Values) -> Tree | None:
-        best: tuple[int, Tree] | None = None
-        stack: list[tuple[Values, int, tuple[Tree, ...]]] = [(values, 0, ())]
-        while stack:
-            rest, start, factors = stack.pop()
-            if len(set(rest)) == 1:
-                found = _cost(rest[0], len(factors)), _multiplied(rest[0], factors)
-                if best is None or found[0] < best[0]:
-                    best = found
-            is_dearer = best is not None and _COST_OF_FACTOR * len(factors) >= best[0]
-            if len(factors) < _MOST_FACTORS and not is_dearer:
-                for number, tree, quotients in self._divisors(rest, start):
-                    stack.append((quotients, number, (*factors, tree)))
+        """Return the cheapest product; of equally cheap ones, that of the smallest factors.
+
+        Products of few factors are tried first: those of more factors cost more.
+        """
+        best: tuple[tuple[int, tuple[int, ...]], Tree] | None = None
+        for count in range(_MOST_FACTORS + 1):
+            if best is not None and best[0][0] < _cost(1, count):
+                break
+            for constant, numbers in self._products(values, count):
+                key = _cost(constant, count), tuple(-number for number in numbers)
+                if best is None or key < best[0]:
+                    factors = [self._sizes[number][0] for number in numbers]
+                    best = key, _multiplied(constant, factors)
         return None if best is None else best[1]
 
-    def _divisors(self, values: Values, start: int) -> Iterator[tuple[int, Tree, Values]]:
-        """Yield the atoms that divide values, each with its number and the quotients."""
+    def _products(self, values: Values, count: int) -> Iterator[tuple[int, tuple[int, ...]]]:
+        """Yield the constant, and the numbers of the atoms, of every product of so many atoms."""
+        stack: list[tuple[Values, tuple[int, ...]]] = [(values, ())]
+        while stack:
+            rest, numbers = stack.pop()
+            if len(numbers) < count:
+                start = numbers[-1] if numbers else 0
+                stack += [(left, (*numbers, at)) for at, left in self._divisors(rest, start)]
+            elif len(set(rest)) == 1:
+                yield rest[0], numbers
+
+    def _divisors(self, values: Values, start: int) -> Iterator[tuple[int, Values]]:
+        """Yield the numbers of the atoms that divide values, each with the quotients."""
         for number in range(start, len(self._sizes)):
-            tree, sizes = self._sizes[number]
+            sizes = self._sizes[number][1]
             if not any(value % size for value, size in zip(values, sizes, strict=True)):
                 quotients = (value // size for value, size in zip(values, sizes, strict=True))
-                yield number, tree, tuple(quotients)
+                yield number, tuple(quotients)
 
 
 def _cost(constant: int, factors: int) -> int:

@@ -314,10 +314,21 @@ def _of_length(length: Tree, draws: Draws, windows: Iterable[str]) -> list[Tree]
         atoms += [chunk] if chunk[0] == "value" else []
         pieces = pieces_of(length, chunk)
         atoms += [("+", chunk, ("value", 1)), pieces, ("+", pieces, ("value", 1))]
+        atoms.append(_below_the_diagonal(chunk))
     for multiple in (_PADDED, _ALIGNED):
         atoms.append(("*", ("value", multiple), pieces_of(length, ("value", multiple))))
     kernels = [("name", name) for name in draws.rules if "conv" in name]
     return atoms + [("+", length, ("-", kernel, ("value", 1))) for kernel in kernels]
+
+
+def _below_the_diagonal(chunk: Tree) -> Tree:
+    """Return how many numbers of a square matrix are below its diagonal: a solver reads them.
+
+    Example:
+        >>> evaluate(_below_the_diagonal(("value", 64)), {})
+        2016
+    """
+    return ("//", ("*", chunk, ("-", chunk, ("value", 1))), ("value", 2))
 
 
 def _of_heads(names: Iterable[str]) -> list[Tree]:
