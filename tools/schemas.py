@@ -5,7 +5,8 @@
 a command prints something else than its schema says. Those of the data files, ``blueprint.json``,
 ``operations.json`` and ``flow.json``, are learned from all files that are shipped.
 
-Some commands need files: ``{made}`` is a folder with a small BERT of each class, and ``texts.csv``.
+Some commands need files: ``{made}`` is a folder with a small BERT of each class, and ``texts.csv``;
+``{site}`` is one with files that have the names of Pyodide's, which `site` copies as they are.
 
 A key that all outputs have is required; one that some have is not. A key that is new in an output
 changes the schema, so that nothing is added or lost unseen. Adding a key keeps the version of a
@@ -28,10 +29,12 @@ import tempfile
 import tomllib
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge.cli import main as run
 from weighbridge.cli.output import SCHEMA_VERSION
+from weighbridge.site.build import PYODIDE, PYODIDE_FILES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -42,26 +45,45 @@ DRAFT = "https://json-schema.org/draft/2020-12/schema"
 HOME = "https://github.com/weighbridge/weighbridge/blob/main/docs/reference/schemas"
 DATA = ROOT / "src" / "weighbridge" / "data"
 TEXTS = ("a truck", "a truck is", "is weighed", "a", "truck", "is is", "a a a", "weighed a")
-_MADE = "{made}"
 SCALARS = {bool: "boolean", int: "integer", float: "number", str: "string", type(None): "null"}
 
 
 class Shape(NamedTuple):
-    """What cannot be told from values: keys that are data, and lists that hold their own kind.
+    """What cannot be told from values, by place.
+
+    A place is a key, or the end of a path of keys with dots: ``run.checks``. ``[]`` are the items
+    of a list, ``{}`` the values of a table whose keys are data. "" is the whole.
 
     Args:
-        maps: the keys whose value is a table from names to values; "" is the whole.
-        nested: the keys of lists whose items hold the same list again, such as a tree's modules.
-        free: the keys whose value is anything, such as a config.
+        maps: the places of tables from names to values.
+        free: the places where anything may be, such as a config.
+        records: the places of lists that are records, with the names of their items, which are keys
+            of places then; items after the named ones are alike.
+        defined: the names of what may hold its own kind, such as a tree's modules, with its places;
+            a place in a definition begins with its name.
     """
 
-    maps: frozenset[str] = frozenset()
-    nested: frozenset[str] = frozenset()
-    free: frozenset[str] = frozenset()
+    maps: Sequence[str] = ()
+    free: Sequence[str] = ()
+    records: Mapping[str, Sequence[str]] = MappingProxyType({})
+    defined: Mapping[str, Sequence[str]] = MappingProxyType({})
+
+    def names_at(self, path: str) -> Sequence[str]:
+        """Return the names of the items of a list that is a record, else none."""
+        places = [place for place in self.records if _is_at(path, [place])]
+        return self.records[max(places, key=len)] if places else ()
+
+    def definition_at(self, path: str) -> str | None:
+        """Return the name of what is defined once and stands at a path."""
+        return next((name for name in self.defined if _is_at(path, self.defined[name])), None)
 
 
-def learned(values: Sequence[Any], shape: Shape | None = None) -> dict[str, Any]:
-    """Return the narrowest schema, of the kinds this tool knows, that all values fit.
+def _is_at(path: str, places: Iterable[str]) -> bool:
+    return any(path == place or path.endswith(f".{place}") for place in places)
+
+
+def learned(values: Sequence[Any], shape: Shape | None = None, path: str = "") -> dict[str, Any]:
+    """Return the narrowest schema, of the kinds this tool knows, that all values at a path fit.
 
     >>> learned([{"a": 1, "b": [0.5, 2]}, {"a": None}])["required"]
     ['a']
@@ -69,6 +91,15 @@ def learned(values: Sequence[Any], shape: Shape | None = None) -> dict[str, Any]
     {'type': 'array', 'items': {'type': 'integer'}}
     """
     shape = shape or Shape()
+    if _is_at(path, shape.free):
+        return {}
+    if name := shape.definition_at(path):
+        return {"$ref": f"#/$defs/{name}"}
+    return _written_out(values, shape, path)
+
+
+def _written_out(values: Sequence[Any], shape: Shape, path: str) -> dict[str, Any]:
+    """Return a schema of values that is no reference, whatever is defined at the path."""
     tables = [value for value in values if isinstance(value, dict)]
     lists = [value for value in values if isinstance(value, list)]
     scalars = sorted({SCALARS[type(value)] for value in values if type(value) in SCALARS})
@@ -76,64 +107,82 @@ def learned(values: Sequence[Any], shape: Shape | None = None) -> dict[str, Any]
         scalars.remove("integer")
     kinds = [*scalars, *(["object"] if tables else []), *(["array"] if lists else [])]
     schema: dict[str, Any] = {"type": kinds[0] if len(kinds) == 1 else kinds} if kinds else {}
-    if tables:
-        schema |= _record(tables, shape)
+    if tables and _is_at(path, shape.maps):
+        below = [inner for table in tables for inner in table.values()]
+        schema["additionalProperties"] = learned(below, shape, f"{path}{{}}")
+    elif tables:
+        schema |= _of_keys(tables, shape, path)
     if lists:
-        schema["items"] = learned([item for items in lists for item in items], shape)
+        schema |= _of_items(lists, shape, path)
     return schema
 
 
-def _record(tables: Sequence[Mapping[str, Any]], shape: Shape) -> dict[str, Any]:
+def _of_keys(tables: Sequence[Mapping[str, Any]], shape: Shape, path: str) -> dict[str, Any]:
     keys = list(dict.fromkeys(key for table in tables for key in table))
     properties = {
-        key: _of_key(key, [table[key] for table in tables if key in table], shape) for key in keys
+        key: learned([table[key] for table in tables if key in table], shape, f"{path}.{key}")
+        for key in keys
     }
     required = [key for key in keys if all(key in table for table in tables)]
     return {"properties": properties, "required": required}
 
 
-def _of_key(key: str, values: Sequence[Any], shape: Shape) -> dict[str, Any]:
-    if key in shape.free:
-        return {}
-    if key in shape.nested:
-        kinds = learned([[] if isinstance(value, list) else value for value in values], shape)
-        return {**kinds, "items": {"$ref": f"#/$defs/{key}"}}
-    tables = [value for value in values if isinstance(value, dict)]
-    if key not in shape.maps or not tables:
-        return learned(values, shape)
-    kinds = learned([None if isinstance(value, dict) else value for value in values], shape)
-    others = [kind for kind in _listed(kinds["type"]) if kind != "null" or None in values]
-    below = learned([inner for table in tables for inner in table.values()], shape)
-    types = [*others, "object"] if others else "object"
-    return {**kinds, "type": types, "additionalProperties": below}
+def _of_items(lists: Sequence[Sequence[Any]], shape: Shape, path: str) -> dict[str, Any]:
+    names = shape.names_at(path)
+    places = [
+        {
+            "title": name,
+            **learned([items[at] for items in lists if at < len(items)], shape, f"{path}.{name}"),
+        }
+        for at, name in enumerate(names)
+    ]
+    least = min(len(names), *map(len, lists))
+    schema: dict[str, Any] = {"prefixItems": places, "minItems": least} if names else {}
+    others = [item for items in lists for item in items[len(names) :]]
+    if others or not names:
+        schema["items"] = learned(others, shape, f"{path}[]")
+    return schema
 
 
-def _listed(kinds: str | list[str]) -> list[str]:
-    return [kinds] if isinstance(kinds, str) else kinds
-
-
-def items_of(value: Any, key: str) -> Iterator[Any]:
-    """Yield the items of each list under a key, at any depth.
-
-    >>> list(items_of({"modules": [{"modules": [{"name": "a"}]}]}, "modules"))
-    [{'modules': [{'name': 'a'}]}, {'name': 'a'}]
-    """
-    inner = value.items() if isinstance(value, dict) else ()
-    for name, below in inner:
-        if name == key and isinstance(below, list):
-            yield from below
-        yield from items_of(below, key)
+def _below(value: Any, shape: Shape, path: str) -> Iterator[tuple[str, Any]]:
+    """Yield each key's or item's path and value."""
+    if isinstance(value, dict):
+        is_map = _is_at(path, shape.maps)
+        for key, inner in value.items():
+            yield (f"{path}{{}}" if is_map else f"{path}.{key}"), inner
     if isinstance(value, list):
-        for below in value:
-            yield from items_of(below, key)
+        names = shape.names_at(path)
+        for at, inner in enumerate(value):
+            yield (f"{path}.{names[at]}" if at < len(names) else f"{path}[]"), inner
+
+
+def by_definition(value: Any, shape: Shape, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the name and the value of all that is defined, at any depth.
+
+    >>> trees = Shape(defined={"modules": ["modules[]"]})
+    >>> list(by_definition({"modules": [{"modules": [{"name": "a"}]}]}, trees))
+    [('modules', {'modules': [{'name': 'a'}]}), ('modules', {'name': 'a'})]
+    """
+    if _is_at(path, shape.free):
+        return
+    name = shape.definition_at(path)
+    if name:
+        yield name, value
+        path = f".{name}"
+    for inner_path, inner in _below(value, shape, path):
+        yield from by_definition(inner, shape, inner_path)
 
 
 def schema_of(values: Sequence[Any], shape: Shape) -> dict[str, Any]:
-    """Return a whole schema of values, with a definition of each list that holds its own kind."""
-    schema = _of_key("", values, shape)
-    if shape.nested:
+    """Return a whole schema of values, with a definition of each kind that may hold itself."""
+    schema = learned(values, shape)
+    if shape.defined:
+        found: dict[str, list[Any]] = {name: [] for name in sorted(shape.defined)}
+        for value in values:
+            for name, inner in by_definition(value, shape):
+                found[name].append(inner)
         schema["$defs"] = {
-            key: learned(list(items_of(values, key)), shape) for key in sorted(shape.nested)
+            name: _written_out(inner, shape, f".{name}") for name, inner in found.items()
         }
     return schema
 
@@ -145,13 +194,33 @@ def made() -> Path:
 
     from weighbridge.torch.bert import CLASSES  # noqa: PLC0415
 
-    folder = Path(tempfile.mkdtemp())
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    folder = _folder_until_exit()
     for class_name in CLASSES:
         small_bert.write(folder / class_name, class_name)
     rows = [f"{text},{'xy'[len(text) % 2]}" for text in TEXTS]
     (folder / "texts.csv").write_text("\n".join(["text,label", *rows]), encoding="utf-8")
     return folder
+
+
+@cache
+def pyodide() -> Path:
+    """Return a folder with a ``pyodide`` of empty files, of the release that `site` asks for."""
+    folder = _folder_until_exit()
+    (folder / "pyodide").mkdir()
+    for name in PYODIDE_FILES:
+        (folder / "pyodide" / name).touch()
+    package = json.dumps({"version": f"{PYODIDE}.0"})
+    (folder / "pyodide" / "package.json").write_text(package, encoding="utf-8")
+    return folder
+
+
+def _folder_until_exit() -> Path:
+    folder = Path(tempfile.mkdtemp())
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+_FOLDERS = {"{made}": made, "{site}": pyodide}
 
 
 def printed(line: str) -> Any:
@@ -160,8 +229,9 @@ def printed(line: str) -> Any:
     Raises:
         SystemExit: the command line failed; the message has what it wrote to stderr.
     """
-    if _MADE in line:
-        line = line.replace(_MADE, made().as_posix())
+    for mark, folder in _FOLDERS.items():
+        if mark in line:
+            line = line.replace(mark, folder().as_posix())
     words = shlex.split(line)
     form = ["--format", "json"] if words[0] == "formula" else ["--json"]
     out, err = io.StringIO(), io.StringIO()
@@ -186,7 +256,7 @@ def schemas(names: Iterable[str]) -> Iterator[tuple[str, dict[str, Any]]]:
         title = entry.get("title", f"What `weighbridge {name} --json` prints")
         head = {"$schema": DRAFT, "$id": f"{HOME}/{name}.json", "title": title}
         version = {"version": entry.get("version", SCHEMA_VERSION)}
-        shape = Shape(*(frozenset(entry.get(kind, ())) for kind in Shape._fields))
+        shape = Shape(**{kind: entry[kind] for kind in Shape._fields if kind in entry})
         yield name, {**head, **version, **schema_of(values, shape)}
 
 

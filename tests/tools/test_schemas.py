@@ -12,8 +12,6 @@ jsonschema = pytest.importorskip("jsonschema")
 
 LISTED = tomllib.loads((schemas.ROOT / "tools" / "schemas.toml").read_text(encoding="utf-8"))
 PUBLISHED = {path.stem: json.loads(path.read_text()) for path in schemas.SCHEMAS.glob("*.json")}
-# They print the contract of a page, and the files of a site, which no other program reads.
-WITHOUT = {"explore", "site"}
 NO_JSON = {"explain", "attention", "derive", "completion"}
 NEEDS = {
     "sweep": ("duckdb",),
@@ -35,6 +33,14 @@ OTHERS = {
     "compare": ("compare gpt2 bert t5",),
     "reconcile": ("reconcile gpt2 124439808", "reconcile bert 418MiB"),
     "families": ("families t5",),
+    "explore": (
+        "explore Llama-3.1-8B",
+        "explore deepseek-ai/DeepSeek-V3",
+        "explore t5 --class T5ForConditionalGeneration",
+        "explore bert --class BertForSequenceClassification --set num_labels=14",
+        "explore tests/data/real/EleutherAI__pythia-14m.json --set rotary_pct=0.5",
+        "explore bert-base-uncased bert-large-uncased",
+    ),
     "measure": ("measure gpt2 --seq 6 --set n_embd=16 --set n_head=2 --set n_layer=1",),
     "run": ("run {made}/BertForMaskedLM 'a [MASK]' --each 'is [MASK]'",),
     "trace": ("trace {made}/BertForNextSentencePrediction 'a truck' 'is a' --head 1 --layer 0",),
@@ -43,7 +49,7 @@ OTHERS = {
 
 def test_no_command_is_forgotten():
     others = {"blueprint", "operations", "flow", "weigh-pipeline", "verify-pipeline"}
-    assert {*COMMANDS} == {*LISTED} - others | WITHOUT | NO_JSON
+    assert {*COMMANDS} == {*LISTED} - others | NO_JSON
     assert {*PUBLISHED} == {*LISTED}
 
 
@@ -80,11 +86,61 @@ def test_a_key_that_is_lost_or_of_another_type_is_noticed(before, after):
         jsonschema.validate(after, schema)
 
 
-def test_lists_that_hold_their_own_kind_are_defined_once():
+def test_what_holds_its_own_kind_is_defined_once():
     tree = {"modules": [{"name": "a", "modules": [{"name": "b"}]}]}
-    schema = schemas.schema_of([tree], schemas.Shape(nested=frozenset({"modules"})))
+    schema = schemas.schema_of([tree], schemas.Shape(defined={"modules": ["modules[]"]}))
     assert schema["properties"]["modules"]["items"] == {"$ref": "#/$defs/modules"}
     assert schema["$defs"]["modules"]["required"] == ["name"]
     jsonschema.validate(tree, schema)
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({"modules": [{"name": "a", "modules": [{}]}]}, schema)
+
+
+EXPRESSIONS = schemas.Shape(
+    records={"tree": ["operator"]}, defined={"tree": ["tree[]", "held{}"]}, maps=["held"]
+)
+
+
+@pytest.mark.parametrize("wrong", [[1, "a"], ["+", ["*", [2, "b"]]], [], {"a": 1}, ["+", {}]])
+def test_an_expression_holds_expressions_after_its_operator(wrong):
+    schema = schemas.schema_of([{"held": {"a": ["+", ["*", 2, "b"], None]}}], EXPRESSIONS)
+    jsonschema.validate({"held": {"b": ["-", 1, ["*", "a", ["-", 2]]], "c": None}}, schema)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({"held": {"b": wrong}}, schema)
+
+
+def test_a_record_has_its_items_in_order():
+    shape = schemas.Shape(records={"sizes[]": ["least", "most"], "run.sizes[]": ["name"]})
+    value = {"sizes": [[1, 2], [1, 2, None]], "run": {"sizes": [["a", 1, 2]]}}
+    schema = schemas.schema_of([value], shape)
+    items = schema["properties"]["sizes"]["items"]
+    assert [item["title"] for item in items["prefixItems"]] == ["least", "most"]
+    assert (items["minItems"], items["items"]) == (2, {"type": "null"})
+    jsonschema.validate(value, schema)
+    for wrong in ([[1]], [["1", 2]], [[1, 2, 3]]):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate({**value, "sizes": wrong}, schema)
+
+
+@pytest.mark.parametrize(
+    ("place", "wrong"),
+    [
+        (("fields", "hidden_size"), {"size": 1}),
+        (("sizes", "hidden_size"), [1]),
+        (("trees", 0), ["+", [1]]),
+        (("flow", "programs", 0, 0), ["value", "o"]),
+        (("run", "paths", 0), ["path"]),
+        (("checks", 0), [{}, 1, 1]),
+        (("held", "parameters"), 102267648),
+    ],
+)
+def test_a_contract_with_a_fault_does_not_fit_its_schema(place, wrong):
+    printed = schemas.printed("explore bert-base-chinese")
+    *parents, last = place
+    inner = printed["contracts"][0]
+    for key in parents:
+        inner = inner[key]
+    jsonschema.validate(printed, PUBLISHED["explore"])
+    inner[last] = wrong
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(printed, PUBLISHED["explore"])
