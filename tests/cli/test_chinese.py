@@ -137,6 +137,8 @@ WRONG = [
     ["weigh", "no-such-model"],
     ["weigh", "no/such/config.json"],
     ["memory", "bert"],
+    ["cost", "gpt2", "bert", "--seq", "8", "t5"],
+    ["design", "--like", "llama", "--parameters", "1.3B", "--depth", "3..1"],
     ["cost", "gpt2"],
     ["cost", "llama", "--class", "LlamaModel"],
     ["cost", "llama"],

@@ -30,6 +30,7 @@ def catalogue(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         "write it again": "请重新写入",
         "write it; then read it": "写入后读取",
         "found": "实际为",
+        "--{option} is no size, but {value}": "--{option} 不是大小，而是 {value}",
     }
     monkeypatch.setattr(messages, "_messages", lambda _: known)
     messages._templates.cache_clear()
@@ -42,6 +43,12 @@ def test_values_move_to_where_the_translation_has_them() -> None:
     assert messages.in_language("holds 3 items", "zh") == "有 3 项"
     long = "holds 9 items, but 3 at most are allowed"
     assert messages.in_language(long, "zh") == "有 9 项，最多 3 项"
+
+
+@pytest.mark.usefixtures("catalogue")
+def test_the_name_of_an_option_stays_whatever_it_means_elsewhere() -> None:
+    text = "--found is no size, but found"
+    assert messages.in_language(text, "zh") == "--found 不是大小，而是 实际为"
 
 
 @pytest.mark.usefixtures("catalogue")

@@ -6,7 +6,7 @@ Chinese, with a name in braces for each value that the code puts in:
     "there is no blueprint for the model_type {family}" = "没有 model_type {family} 的蓝图"
 
 A name that begins with ``word`` stands for one word, with ``list`` for words between commas or
-"or", and any other name for any text.
+"or", and any other name for any text. After ``--`` stands the name of an option, which stays.
 """
 
 from __future__ import annotations
@@ -108,7 +108,10 @@ def _translation_of_whole(text: str, lang: str) -> str | None:
     for template in _templates(lang):
         values = template.values_in(text)
         if values is not None:
-            shown = {name: _value(name, value, lang) for name, value in values.items()}
+            shown = {
+                name: value if name in template.options else _value(name, value, lang)
+                for name, value in values.items()
+            }
             return template.translation.format_map(shown)
     return None
 
@@ -125,11 +128,15 @@ def _value(name: str, value: str, lang: str) -> str:
 
 
 class _Template(NamedTuple):
-    """A message with values: the text between them, a pattern, and the translation."""
+    """A message with values: the text between them, a pattern, and the translation.
+
+    ``options`` are the names of values that are names of options.
+    """
 
     literals: tuple[str, ...]
     pattern: str
     translation: str
+    options: frozenset[str]
 
     def values_in(self, text: str) -> Mapping[str, str] | None:
         """Return the values that a text has for this message; None for another message."""
@@ -163,12 +170,14 @@ def _templates(lang: str) -> list[_Template]:
 
 
 _PLACE = re.compile(r"\{(\w+)\}")
+_OPTION = re.compile(r"--\{(\w+)\}")
 
 
 def _template(english: str, translated: str) -> _Template:
     pieces = _PLACE.split(english)
     literals = tuple(filter(None, pieces[::2]))
-    return _Template(literals, "".join(_pattern(pieces)), translated)
+    options = frozenset(_OPTION.findall(english))
+    return _Template(literals, "".join(_pattern(pieces)), translated, options)
 
 
 _LIST = "list"
