@@ -233,10 +233,9 @@ def printed(line: str) -> Any:
         if mark in line:
             line = line.replace(mark, folder().as_posix())
     words = shlex.split(line)
-    form = ["--format", "json"] if words[0] == "formula" else ["--json"]
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        status = run([*words, *form])
+        status = run([*words, "--json"])
     if status not in {0, 1}:
         raise SystemExit(f"weighbridge {line}: exit status {status}: {err.getvalue()}")
     return json.loads(out.getvalue())

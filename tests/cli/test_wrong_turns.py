@@ -31,6 +31,10 @@ def error_of(capsys: pytest.CaptureFixture[str], *words: str) -> str:
             "there is no command `memory`. Did you mean `cost` or `measure`?",
         ),
         (("bert", "--jsn"), "there is no option --jsn. See `weighbridge weigh --help`."),
+        (
+            ("explain", "bert", "gpt2", "--jsn", "--lang", "en"),
+            "there is no option --jsn. See `weighbridge explain --help`.",
+        ),
         (("params", "bert", "--json"), "there is no command `params`. Did you mean `weigh`?"),
         (
             ("bert", "gpt2"),

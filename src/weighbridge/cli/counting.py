@@ -201,7 +201,12 @@ def _formula_options() -> Iterable[Addable]:
             "config; as text, python or json",
         ),
         BY.but(choices=GROUPINGS, default="total", help="what each formula counts"),
-        FORMAT.but(dest="code", choices=CODE_FORMS, help="the form of the formula"),
+        OneOf(
+            (
+                FORMAT.but(dest="code", choices=CODE_FORMS, help="the form of the formula"),
+                JSON.but(dest="code", default="text"),
+            )
+        ),
         Option(
             "--names",
             choices=NAMES,

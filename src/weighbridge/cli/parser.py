@@ -43,8 +43,9 @@ class CommandParser(argparse.ArgumentParser):
         if not rest:
             return options
         hint = f"see `{self.prog} {words[0]} --help`"
-        if rest[0].startswith("-"):
-            raise LeftOverError(f"there is no option {shorten(rest[0], str)}", hint=hint)
+        unknown = next((word for word in rest if word.startswith("-")), None)
+        if unknown is not None:
+            raise LeftOverError(f"there is no option {shorten(unknown, str)}", hint=hint)
         if _is_model_in_words(options, rest):
             options.model = " ".join([options.model, *rest])
             return options
