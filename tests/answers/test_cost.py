@@ -282,7 +282,7 @@ def test_what_was_not_recorded_is_refused() -> None:
         "there are no operations for the family dbrx. `weighbridge derive dbrx --operations` "
         f"records them; {families} families have operations."
     )
-    with pytest.raises(ModelError, match=r"for the class LlamaModel\. Use --class with LlamaForC"):
+    with pytest.raises(ModelError, match=r"for the class LlamaModel\. Use --class LlamaForC"):
         cost(LLAMA, "LlamaModel")
     with pytest.raises(ModelError, match="bert has no class 'BertForNothing'"):
         cost("bert", "BertForNothing")

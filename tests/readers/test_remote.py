@@ -366,7 +366,9 @@ def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPat
         ("fsspec", "memory://a"),
     ):
         monkeypatch.setitem(sys.modules, module, None)
-        with pytest.raises(CheckpointError, match=r"extra: .*pip install 'weighbridge\[remote\]'"):
+        with pytest.raises(
+            CheckpointError, match=r"not-installed: .*pip install 'weighbridge\[remote\]'"
+        ):
             read(path)
 
 

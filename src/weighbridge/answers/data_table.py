@@ -113,5 +113,5 @@ def _package(name: str) -> Any:
         if error.name != name:
             raise
         raise UsageError(
-            f"this table needs {name}, which is not installed", hint=f"type pip install {name}"
+            f"this table needs {name}, which is not installed", hint=f"run pip install {name}"
         ) from None

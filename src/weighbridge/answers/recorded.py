@@ -129,7 +129,7 @@ def recorded(
     if chosen in found.blueprint.class_names and chosen not in known.class_names:
         stated = class_name or found.config.get("architectures")
         if stated or known.base_class not in found.blueprint.class_names:
-            hint = f"use --class with {' or '.join(known.class_names)}, which was recorded"
+            hint = f"use --class {' or '.join(known.class_names)}, whose operations are recorded"
             raise ModelError(f"there are no operations for the class {chosen}", hint=hint)
         choice = (f"the class is {known.base_class}, whose operations were recorded",)
         chosen = known.base_class

@@ -514,5 +514,5 @@ def _package(name: str) -> Any:
             raise
         raise UsageError(
             f"a sweep needs {name}, which is not installed",
-            hint="type pip install 'weighbridge[fleet]'",
+            hint="run pip install 'weighbridge[fleet]'",
         ) from error

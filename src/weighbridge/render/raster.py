@@ -28,7 +28,7 @@ def _renderer() -> Callable[..., Any]:
     try:
         from resvg_py import svg_to_bytes  # noqa: PLC0415
     except ImportError:
-        hint = "type pip install 'weighbridge[torch]', or write .svg or .html"
+        hint = "run pip install 'weighbridge[torch]', or write .svg or .html"
         raise UsageError(
             "a PNG needs a package that is not installed", values={"missing": "resvg_py"}, hint=hint
         ) from None

@@ -171,7 +171,6 @@ def find_pyodide() -> str:
             return place
     raise UsageError(
         "the site needs Pyodide, which is not installed",
-        values={"looked_in": ", ".join(dict.fromkeys(places))},
         hint="run npm ci in web/ of a clone, or npm install pyodide@314.0.7 anywhere, and give "
         "--pyodide node_modules/pyodide",
     )

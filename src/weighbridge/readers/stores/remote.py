@@ -25,7 +25,7 @@ _LEAST_BYTES = 64 * 1024  # of a range; most headers at the start of a file fit 
 _MOST_AHEAD_BYTES = 4 * 2**20
 
 EXTRA = Rule(
-    "extra",
+    "not-installed",
     "reading from this address needs an optional package",
     "run pip install 'weighbridge[remote]'",
 )
