@@ -235,7 +235,7 @@ BAD = [
         "there is no such head (head = 4). Give --head as 0 to 3.",
     ),
     (["{}", "i", "--head", "1"], "--head needs --layer (head = 1). Add --layer"),
-    (["{}", "i", "--layer", "x"], "invalid int value"),
+    (["{}", "i", "--layer", "x"], "argument --layer: 'x' is not an integer"),
     (["{}", "i", "--class", "BertForNothing"], "BertForNothing"),
     (["{}"], "required: TEXT"),
 ]

@@ -518,3 +518,36 @@ def test_explain_takes_letters_assumptions_and_a_title(run) -> None:
 @pytest.mark.parametrize("letters", ["H", "=h", "H=h,H=x"])
 def test_letters_that_are_no_pairs_are_one_clear_error(run, letters: str) -> None:
     assert "--letters takes each size once" in run("explain", "bert", "--letters", letters).err
+
+
+def test_no_words_are_answered_with_the_first_ones_to_type(capsys):
+    assert main([]) == 2
+    result = capsys.readouterr()
+    assert result.out == ""
+    assert result.err == (
+        "weighbridge: give a model or a command. `weighbridge bert-base-chinese` weighs a model; "
+        "`weighbridge --help` lists the commands.\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "same"), [(["help"], ["--help"]), (["help", "cost"], ["cost", "--help"])]
+)
+def test_help_is_a_word_too(words, same, capsys):
+    printed = []
+    for typed in (words, same):
+        with pytest.raises(SystemExit) as stopped:
+            main(typed)
+        assert stopped.value.code == 0
+        printed.append(capsys.readouterr().out)
+    assert printed[0] == printed[1]
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "kind"),
+    [("--seq", "8k", "an integer"), ("--images", "x", "an integer")],
+)
+def test_an_option_that_takes_a_number_says_so(option, value, kind, capsys):
+    assert main(["cost", "llama", option, value]) == 2
+    err = capsys.readouterr().err
+    assert f"argument {option}: '{value}' is not {kind}" in err

@@ -15,11 +15,14 @@ from weighbridge.cli.wrong_turns import LeftOverError, TooManyWordsError, comman
 from weighbridge.data import LANGUAGES
 from weighbridge.errors import SeveralModelsError, UnknownNameError, UsageError, shorten
 from weighbridge.render.messages import in_language
-from weighbridge.render.table import wrap
+from weighbridge.render.table import width, wrap
 
 _DESCRIPTION = (
     "Weigh a Transformer before you load it. `weighbridge MODEL` means `weighbridge weigh MODEL`."
 )
+
+
+_NUMBERS = {"int": "an integer", "float": "a number"}
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -35,6 +38,10 @@ class CommandParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise our own error, with a hint."""
+        for kind, named in _NUMBERS.items():
+            start, invalid, value = message.partition(f"invalid {kind} value: ")
+            if invalid:
+                message = f"{start}{value} is not {named}"
         raise UsageError(message, hint=f"see `{self.prog} --help`")
 
     def parse_args(self, words: Any = None, namespace: Any = None) -> Any:
@@ -79,6 +86,15 @@ class _HelpFormatter(argparse.HelpFormatter):
         if prefix is None:
             prefix = in_language("usage: ", self._lang)
         super().add_usage(usage, actions, groups, prefix)
+
+    def _format_usage(self, usage: Any, actions: Any, groups: Any, prefix: Any) -> str:
+        """Return the usage; the prefix may take more columns than it has letters."""
+        more = width(prefix or "") - len(prefix or "")
+        self._width -= more
+        try:
+            return super()._format_usage(usage, actions, groups, prefix)
+        finally:
+            self._width += more
 
     def _split_lines(self, text: str, width: int) -> list[str]:
         return wrap(text, width, indent="").split("\n")

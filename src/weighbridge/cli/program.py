@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from weighbridge.cli.commands import COMMANDS, load_command
 from weighbridge.cli.language import language
 from weighbridge.cli.output import is_data, say, write_answer
-from weighbridge.errors import WeighbridgeError
+from weighbridge.errors import UsageError, WeighbridgeError
 from weighbridge.lean_typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     Write = Callable[[Answer, Namespace], int]
 
 _NOT_ANSWERED = 2
+_FIRST_WORDS = (
+    "`weighbridge bert-base-chinese` weighs a model; `weighbridge --help` lists the commands"
+)
 _STOPPED = 130  # the shell's status for a program that the user stops
 
 
@@ -59,6 +62,8 @@ def _message(error: WeighbridgeError, typed: list[str], lang: str) -> str:
 def _parsed(words: list[str], lang: str) -> Any:
     from weighbridge.cli.parser import parser
 
+    if not words:
+        raise UsageError("give a model or a command", hint=_FIRST_WORDS)
     return parser("".join(words[:1]), lang).parse_args(words)
 
 
@@ -81,7 +86,14 @@ def _plain(words: list[str], lang: str) -> Any:
 
 
 def _with_command(words: list[str]) -> list[str]:
-    """Return the words with the default command, weigh, if they name none."""
+    """Return the words with the default command, weigh, if they name none.
+
+    Example:
+        >>> _with_command(["bert"]), _with_command(["help", "cost"]), _with_command(["help"])
+        (['weigh', 'bert'], ['cost', '--help'], ['--help'])
+    """
+    if words[:1] == ["help"]:
+        return [*(word for word in words[1:] if word in COMMANDS or word[:1] == "-"), "--help"]
     if not words or words[0] in COMMANDS or words[0] in ("-h", "--help", "--version"):
         return words
     return ["weigh", *words]
