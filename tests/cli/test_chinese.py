@@ -17,6 +17,7 @@ from weighbridge.cli.commands import COMMANDS, load_command
 from weighbridge.cli.program import main
 from weighbridge.data import LANGUAGES
 from weighbridge.render.messages import translation
+from weighbridge.render.table import COLUMNS, width
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,7 +84,9 @@ def test_an_answer_about_a_model(
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_help_of_a_command(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert english_in(output_of([command, "--help"], capsys)) == []
+    printed = output_of([command, "--help"], capsys)
+    assert english_in(printed) == []
+    assert max(map(width, printed.splitlines())) <= COLUMNS
 
 
 def test_the_help_of_the_program(capsys: pytest.CaptureFixture[str]) -> None:
@@ -118,6 +121,31 @@ CONFIG: dict[str, Any] = {
 }
 
 
+NOT_JSON = """\
+
+{
+{1}
+{"a" 1}
+{"a": 1 "b"}
+{} {}
+{"a
+{"a": "\\x"}
+{"a": "\\u1"}
+{"a": "\x01"}
+{"a": 1,}
+[1,]
+""".splitlines()
+
+
+@pytest.mark.parametrize("text", NOT_JSON)
+def test_a_config_that_is_not_json(
+    text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "config.json"
+    path.write_text(text, encoding="utf-8")
+    assert english_in(output_of([str(path)], capsys)) == []
+
+
 def test_notes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "config.json"
     path.write_text(json.dumps(CONFIG), encoding="utf-8")
@@ -137,6 +165,12 @@ WRONG = [
     ["weigh", "no-such-model"],
     ["weigh", "no/such/config.json"],
     ["memory", "bert"],
+    [],
+    ["help"],
+    ["serve", "llama", "--on", "H100", "--context", "8k"],
+    ["weigh", "bert", "--strict", "--set", "hiden_size=8"],
+    ["inspect", "hf://org/name"],
+    ["site", "-o", "site", "--pyodide", "no/such/folder"],
     ["cost", "gpt2", "bert", "--seq", "8", "t5"],
     ["design", "--like", "llama", "--parameters", "1.3B", "--depth", "3..1"],
     ["cost", "gpt2"],
