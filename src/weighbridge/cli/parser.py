@@ -88,13 +88,9 @@ class _HelpFormatter(argparse.HelpFormatter):
         super().add_usage(usage, actions, groups, prefix)
 
     def _format_usage(self, usage: Any, actions: Any, groups: Any, prefix: Any) -> str:
-        """Return the usage; the prefix may take more columns than it has letters."""
-        more = width(prefix or "") - len(prefix or "")
-        self._width -= more
-        try:
-            return super()._format_usage(usage, actions, groups, prefix)
-        finally:
-            self._width += more
+        """Return the usage, laid out by the columns of its prefix; argparse counts letters."""
+        room = " " * width(prefix)
+        return super()._format_usage(usage, actions, groups, room).replace(room, prefix, 1)
 
     def _split_lines(self, text: str, width: int) -> list[str]:
         return wrap(text, width, indent="").split("\n")
