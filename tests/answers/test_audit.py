@@ -398,5 +398,37 @@ def test_the_largest_figure_is_not_called_a_total() -> None:
     assert called.total.called
 
 
+TABLE = """\
+| Component | Formula | Parameters |
+|---|---|---|
+| Token embeddings | 30522 × 768 | 23,440,896 |
+| Attention | 12 × 4 × (768² + 768) | 28,348,416 |
+| FFN | 12 × (2 × 768 × 3072 + 3072 + 768) | 56,669,184 |
+| Total | | {total} |
+"""
+ALONE = "Hidden size 768, vocabulary 30522: 30522 × 768 = 23,440,896.\nTotal: 109,482,240\n"
+
+
+@pytest.mark.parametrize(
+    ("article", "is_checked"),
+    [
+        (TABLE.format(total="108,458,496"), True),
+        (TABLE.format(total="108M"), True),
+        (TABLE.format(total="112M"), False),  # the rows may leave something out
+        (ALONE, False),
+        (f"{ALONE}In total 85,451,520 + 23,440,896 + 589,824 = 109,482,240.", True),
+    ],
+)
+def test_a_total_is_right_only_if_something_gives_it(article: str, is_checked: bool) -> None:
+    report = audit(text=article)
+    assert not report.slips
+    assert report.total
+    assert report.total.checked is is_checked
+    text, chinese = str(report.document("en")), str(report.document("zh"))
+    assert ("is right by its own terms" in text) is is_checked
+    assert ("nothing that was read there adds up to it" in text) is not is_checked
+    assert ("没有核对" in chinese) is not is_checked
+
+
 def test_a_total_without_sizes_is_not_checked() -> None:
     assert audit(text="Total: 3*4 = 12.").counts is None

@@ -252,7 +252,8 @@ def _about_total(audit: Audit, texts: AuditWords) -> Iterator[str]:
         key = "total"
     stated = _exactly(total.stated)
     if total.stated == total.mended:
-        yield texts(f"{key}_right", stated=stated, line=total.line)
+        verdict_on_it = "right" if total.checked else "unchecked"
+        yield texts(f"{key}_{verdict_on_it}", stated=stated, line=total.line)
     else:
         shift, mended = _with_sign(total.stated - total.mended), _exactly(total.mended)
         yield texts(f"{key}_mended", stated=stated, line=total.line, mended=mended, shift=shift)

@@ -108,7 +108,8 @@ def examine(article: Source) -> Examination:
         furniture(plain.lines),
     )
     numbers = verdicts_of(plain.lines, given, recognise, end)
-    findings = findings._replace(total=_recognised_total(findings.total, numbers, plain, known))
+    total = _recognised_total(findings.total, numbers, plain, known)
+    findings = findings._replace(total=_checked_total(total, numbers))
     in_tables = sum(
         verdict.verdict == RIGHT for verdict in chain(printouts.verdicts, tables.verdicts)
     )
@@ -214,10 +215,24 @@ def _recognised_total(
         if is_whole or (verdict.reason == "table_sum" and value > largest):
             line = verdict.at.line
             text = plain.original(line).strip()[:LONGEST_SHOWN]
-            total = Total(line, text, value, value, known.fields, called=True)
+            is_right = verdict.verdict == RIGHT
+            total = Total(line, text, value, value, known.fields, called=True, checked=is_right)
         if is_whole:
             whole = total
     return whole or total
+
+
+def _checked_total(total: Total | None, numbers: Iterable[NumberVerdict]) -> Total | None:
+    """Return the total, as checked if the rows of a table or of a printout give it."""
+    if total is None or total.checked:
+        return total
+    given = any(
+        verdict.verdict == RIGHT
+        and verdict.at.line == total.line
+        and _value_of(verdict.text) == total.stated
+        for verdict in numbers
+    )
+    return total._replace(checked=given)
 
 
 def _value_of(text: str) -> Fraction:

@@ -108,10 +108,8 @@ def _translation_of_whole(text: str, lang: str) -> str | None:
     for template in _templates(lang):
         values = template.values_in(text)
         if values is not None:
-            shown = {
-                name: value if name in template.options else _value(name, value, lang)
-                for name, value in values.items()
-            }
+            shown = {name: _value(name, values[name], lang) for name in values}
+            shown |= {name: values[name] for name in template.options}
             return template.translation.format_map(shown)
     return None
 

@@ -83,6 +83,7 @@ class Total(NamedTuple):
     """The article's total, as stated and with all slips corrected, and the sizes of its model.
 
     If the article calls nothing a total, ``called`` is false, and this is its largest figure.
+    ``checked`` says whether anything in the article gives it, a calculation or rows of a table.
     """
 
     line: int
@@ -91,6 +92,7 @@ class Total(NamedTuple):
     mended: Fraction
     sizes: Mapping[str, int]
     called: bool
+    checked: bool = True
 
 
 class KnownSizes(NamedTuple):
@@ -144,11 +146,15 @@ class Findings(NamedTuple):
 
 
 class _Result(NamedTuple):
-    """The number at the end of a statement: its figure, its spelling, and the words before it."""
+    """The number at the end of a statement: its figure, its spelling, and the words before it.
+
+    ``calculated`` says whether it stands after a calculation; a number alone may be a total too.
+    """
 
     figure: Figure
     number: Number
     label: str
+    calculated: bool = True
 
 
 def check_statements(
@@ -605,7 +611,7 @@ class _Checking:
         if number.value >= LEAST_KNOWN and terms.mentions(
             statement.label, words["totals"]["words"]
         ):
-            self.results.append(_Result(figure, number, statement.label))
+            self.results.append(_Result(figure, number, statement.label, calculated=False))
         return figure
 
     def _sum(self, side: Side, number: Number, label: str) -> Figure | None:
@@ -822,9 +828,8 @@ def _total(checking: _Checking) -> Total | None:
         return None
     likely = called or results
     owned = [result for result in likely if result.number.value in checking.known.totals]
-    figure, number, _ = max(
-        owned or likely, key=lambda result: (not result.number.rounded, result.number.value)
-    )
+    likeliest = max(owned or likely, key=_likelihood)
+    figure, number = likeliest.figure, likeliest.number
     stated = figure.number if number.rounded and figure.number else number.value
     return Total(
         figure.line,
@@ -833,7 +838,12 @@ def _total(checking: _Checking) -> Total | None:
         mended=number_of(figure.mended) or NONE,
         sizes=checking.known.fields,
         called=bool(called),
+        checked=likeliest.calculated,
     )
+
+
+def _likelihood(result: _Result) -> tuple[bool, Fraction, bool]:
+    return (not result.number.rounded, result.number.value, result.calculated)
 
 
 def _added(left: Figure, right: Figure, line: int) -> Figure:
