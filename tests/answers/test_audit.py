@@ -406,6 +406,14 @@ TABLE = """\
 | FFN | 12 × (2 × 768 × 3072 + 3072 + 768) | 56,669,184 |
 | Total | | {total} |
 """
+
+
+def test_what_a_table_has_found_wrong_is_not_unread_too() -> None:
+    report = audit(text=TABLE.format(total="").replace("56,669,184", "56,669,148"))
+    assert [slip.stated for slip in report.slips] == ["56,669,148"]
+    assert report.unread == ()
+
+
 ALONE = "Hidden size 768, vocabulary 30522: 30522 × 768 = 23,440,896.\nTotal: 109,482,240\n"
 
 

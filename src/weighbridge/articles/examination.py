@@ -92,7 +92,10 @@ def examine(article: Source) -> Examination:
     findings = check_statements(items, plain.originals, known)
     words = find_claims(lines, _roles_of_tensors(ledgers), model.family if model else "")
     slips = [*findings.slips, *printouts.slips, *tables.slips, *_slips_in_words(words, plain)]
-    findings = findings._replace(slips=tuple(sorted(slips, key=lambda slip: slip.line)))
+    findings = findings._replace(
+        slips=tuple(sorted(slips, key=lambda slip: slip.line)),
+        unread=tuple(_without_slips(findings.unread, tables.slips)),
+    )
     findings = findings._replace(
         total=_largest_total(findings.total, restored.calculations, plain, sizes)
     )
@@ -220,6 +223,16 @@ def _recognised_total(
         if is_whole:
             whole = total
     return whole or total
+
+
+def _without_slips(unread: Iterable[Unread], slips: Iterable[Slip]) -> Iterator[Unread]:
+    """Yield what was not read, without calculations that a table has found wrong already."""
+    stated = [(slip.line, slip.stated) for slip in slips]
+    for item in unread:
+        if item.why != "table" or not any(
+            line == item.line and number in item.text for line, number in stated
+        ):
+            yield item
 
 
 def _checked_total(total: Total | None, numbers: Iterable[NumberVerdict]) -> Total | None:
