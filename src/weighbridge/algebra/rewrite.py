@@ -303,7 +303,26 @@ def _simplify_condition(tree: Tree, _: frozenset[str]) -> Tree | None:
     return None
 
 
-_RULES = (_add_constants, _drop_neutral, _divide_integers, _simplify_condition)
+def _which_item(tree: Tree, _: frozenset[str]) -> Tree | None:
+    """Write ``["a", "b"][i % 2] == "a"`` as ``i % 2 == 0``."""
+    kind, left, *others = tree
+    if kind not in ("==", "!=") or left[0] != "[]" or others[0][0] != "value":
+        return None
+    _, items, at = left
+    if items[0] != "list" or at[0] != "%" or at[2] != ("value", len(items) - 1):
+        return None
+    if any(item[0] != "value" for item in items[1:]):
+        return None
+    places = [place for place, item in enumerate(items[1:]) if item[1] == others[0][1]]
+    if not places or len(places) == len(items) - 1:
+        return ("value", bool(places) == (kind == "=="))
+    if len(places) == 1:
+        return (kind, at, ("value", places[0]))
+    within = "in" if kind == "==" else "not in"
+    return (within, at, ("list", *[("value", place) for place in places]))
+
+
+_RULES = (_add_constants, _drop_neutral, _divide_integers, _simplify_condition, _which_item)
 _WORKED_OUT = ("+", "-", "*", "//", "neg", "**")
 _DUAL = {"and": "or", "or": "and"}
 _ALWAYS_WHOLE = ("name", "index", "loop", "int", "floor", "ceil", "len")

@@ -132,6 +132,11 @@ REMEMBERED = {
     "sizes[1:][0]": "sizes[1:][0]",
     "(pair[1:] + (7,))[0]": "pair[1:][0]",
     "(pair[::2] + (7,))[0]": "pair[0]",
+    "(('x', 'y') * b)[3]": '["x", "y"][3 % 2]',
+    "(a * ['x', 'y', 2])[-1]": '["x", "y", 2][-1 % 3]',
+    "(kinds * b)[2]": "kinds[2 % len(kinds)]",
+    "len(('x', 'y') * b)": "2 * b",
+    "len(kinds * b)": "len(kinds) * b",
     "a == 12": "a == 12",
     "a != b": "a != b",
     "a < b": "a < b",
@@ -371,6 +376,10 @@ BOUNDS: dict[str, list[str]] = {
     "list(zip(sizes, more))": ["min(len(sizes), len(more))", "len(sizes)", "len(more)"],
     "list(zip(sizes, [1, 2]))": ["len(sizes)"],
     "list(zip([1, 2], 'ab'))": [],
+    "[s for s in ('x', 'y') * b]": ["2 * b"],
+    "list(zip(['x', 'y', 'x'] * b, 'abc' * 9))": ["3 * b"],
+    "[s for s in ('x', 'x') * b]": [],
+    "[s for s in ((1, 2), (3, 4)) * b]": [],
     "list(zip(zip(sizes, more), pair))": [
         "min(len(sizes), len(more))",
         "min(len(pair), min(len(sizes), len(more)))",
@@ -394,6 +403,8 @@ PARTLY_KNOWN = {
     "[i + j for i in range(b) for j in range(a)]",
     "list(zip(sizes, [1, 2]))",
     "list(zip([1, 2], 'ab'))",
+    "[s for s in ('x', 'x') * b]",
+    "[s for s in ((1, 2), (3, 4)) * b]",
 }
 
 

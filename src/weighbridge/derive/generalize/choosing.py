@@ -143,8 +143,9 @@ def _conjunction(rows: Flags, wanted: Flags, costs: Costs) -> tuple[float, list[
     if not len(holding):
         return None
     outside = rows[holding][:, ~wanted]
-    times_both_true = outside.astype(np.float32) @ outside.astype(np.float32).T
-    pairs = np.argwhere(times_both_true == 0)
+    if outside.all(axis=0).any():
+        return None  # no row is false there
+    pairs = _exclusive_pairs(outside)
     if len(pairs):
         prices = costs[holding[pairs]].sum(axis=1)
         return float(prices.min()), [int(row) for row in holding[pairs[int(np.argmin(prices))]]]
@@ -153,6 +154,22 @@ def _conjunction(rows: Flags, wanted: Flags, costs: Costs) -> tuple[float, list[
         return None
     price = float(sum(costs[holding[row]] for row in chosen)) + cost_of("several")
     return price, [int(holding[row]) for row in chosen]
+
+
+def _exclusive_pairs(rows: Flags) -> NDArray[np.int64]:
+    """Return the pairs of rows that are true at no common column, in their order.
+
+    One row of each pair is false at the column where the fewest rows are.
+    """
+    false_there = np.arange(len(rows))
+    if rows.size:
+        false_there = np.flatnonzero(~rows[:, int(np.argmax(rows.sum(axis=0)))])
+    numbers = rows.astype(np.float32)
+    times_both_true = numbers[false_there] @ numbers.T
+    pairs = np.argwhere(times_both_true == 0)
+    pairs[:, 0] = false_there[pairs[:, 0]]
+    pairs.sort(axis=1)
+    return np.unique(pairs, axis=0)
 
 
 def _cover(rows: Flags, costs: Costs) -> list[int]:

@@ -22,6 +22,7 @@ from weighbridge.derive.probing.symbolic import (
     calling_site,
     forgetful_items,
     is_numeric,
+    length_tree,
     lift,
     note_bound,
     numeric_tree,
@@ -104,7 +105,7 @@ def _extreme(kind: str, of_plain: Callable[..., Any]) -> Callable[..., Any]:
 def _len(values: Any) -> Any:
     length = len(values)
     if isinstance(values, SymbolicSequence):
-        return lift(length, ("len", values.tree))
+        return lift(length, length_tree(values.tree))
     return length
 
 
@@ -182,7 +183,7 @@ class _Zip:
     def __init__(self, *sequences: Any, strict: bool = False) -> None:
         site = calling_site()
         lengths: list[Tree] = [
-            ("len", values.tree) for values in sequences if isinstance(values, SymbolicSequence)
+            length_tree(values.tree) for values in sequences if isinstance(values, SymbolicSequence)
         ]
         lengths += [
             values.length for values in sequences if isinstance(values, _Zip) and values.length

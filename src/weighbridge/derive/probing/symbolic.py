@@ -17,6 +17,8 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
+from weighbridge.algebra.rewrite import replaced
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
@@ -84,14 +86,14 @@ def without_counts(tree: Tree) -> Tree:
         return tree[:2]
     if tree[0] in ("name", "value"):
         return tree
-    return (tree[0], *[without_counts(operand) for operand in tree[1:]])
+    return (tree[0], *[without_counts(part) if type(part) is tuple else part for part in tree[1:]])
 
 
 def node_count(tree: Tree) -> int:
     """Return the number of nodes."""
     if tree[0] in ("name", "value", "loop"):
         return 1
-    return 1 + sum(node_count(operand) for operand in tree[1:])
+    return 1 + sum(node_count(operand) for operand in tree[1:] if type(operand) is tuple)
 
 
 _ARRAYS = ("numpy", "torch")  # packages whose numbers are arrays of one item
@@ -145,7 +147,44 @@ def lift(value: Any, tree: Tree) -> Any:
 
 
 def _lifted_items(values: Sequence[Any], tree: Tree) -> list[Any]:
-    return [lift(item, ("[]", tree, ("value", at))) for at, item in enumerate(values)]
+    return [lift(item, item_tree(tree, ("value", at))) for at, item in enumerate(values)]
+
+
+def item_tree(tree: Tree, at: Tree) -> Tree:
+    """Return the expression of one item of a list; of a loop it is that of the round."""
+    if tree[0] == "for":
+        _, index, _, body = tree
+        return replaced(body, lambda leaf: at if leaf == ("name", index) else leaf)
+    return ("[]", tree, at)
+
+
+def length_tree(tree: Tree) -> Tree:
+    """Return the expression of a list's length."""
+    return tree[2] if tree[0] == "for" else ("len", tree)
+
+
+_ROUND = "_at"  # the index of a loop in an expression, which no field is called
+_REPEATABLE = (type(None), bool, int, float, str)
+
+
+def repeated(pattern: Any, times: Any) -> Any:
+    """Return a list or tuple over and over, with items that remember.
+
+    `NotImplemented` leaves it to Python: a pattern of the same item, or of objects.
+    """
+    if not isinstance(pattern, SymbolicSequence) and not _is_pattern(pattern):
+        return NotImplemented
+    tree = tree_of(pattern)
+    length = tree_of(len(pattern)) if tree[0] == "list" else length_tree(tree)
+    item = item_tree(tree, ("%", ("name", _ROUND), length))
+    items = plain_value(list(forgetful_items(pattern))) * plain_value(times)
+    kind = tuple if isinstance(pattern, tuple) else list
+    return lift(kind(items), ("for", _ROUND, ("*", length, numeric_tree(times)), item))
+
+
+def _is_pattern(items: Any) -> bool:
+    is_plain = type(items) in (list, tuple) and all(type(item) in _REPEATABLE for item in items)
+    return is_plain and len(set(map(repr, items))) > 1
 
 
 def note_question(tree: Tree) -> None:
@@ -231,6 +270,8 @@ def _arithmetic(
     kind: str, of_plain: Callable[[Any, Any], Any], *, reflected: bool
 ) -> Callable[[Any, Any], Any]:
     def operate(self: Any, other: Any) -> Any:
+        if kind == "*" and isinstance(other, list | tuple):
+            return repeated(other, self)
         if not is_numeric(other):
             return NotImplemented
         if _traces:
@@ -383,7 +424,7 @@ class SymbolicSequence(Symbolic):
                 return kind(items[at])
             bounds = [tree_of(bound) for bound in (at.start, at.stop)]
             return lift(kind(map(plain_value, items[at])), ("[:]", self.tree, *bounds))
-        return lift(items[at], ("[]", self.tree, tree_of(at)))
+        return lift(items[at], item_tree(self.tree, tree_of(at)))
 
     def __contains__(self, item: object) -> bool:
         found = plain_value(item) in plain_value(list(forgetful_items(self)))
@@ -391,7 +432,7 @@ class SymbolicSequence(Symbolic):
         return found
 
     def __bool__(self) -> bool:
-        note_question(("!=", ("len", self.tree), ("value", 0)))
+        note_question(("!=", length_tree(self.tree), ("value", 0)))
         return any(True for _ in forgetful_items(self))
 
 
@@ -447,6 +488,6 @@ def walk(values: Any, site: str) -> Iterator[Any]:
     if not isinstance(values, SymbolicSequence):
         yield from values
         return
-    note_bound(("len", values.tree), site)
+    note_bound(length_tree(values.tree), site)
     for at, item in enumerate(forgetful_items(values)):
-        yield lift(item, ("[]", values.tree, ("loop", site, at)))
+        yield lift(item, item_tree(values.tree, ("loop", site, at)))
