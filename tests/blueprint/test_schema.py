@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
@@ -221,6 +222,10 @@ CASES: dict[str, dict[str, tuple[Callable[[Raw], object], str]]] = {
             lambda raw: raw["classes"]["BertForMaskedLM"].update(without=["pooler", "pool"]),
             "there is no tensor under pool",
         ),
+        "other dims of no tensor": (
+            lambda raw: raw.update(ranks={"pooler.dense": "1 if is_decoder"}),
+            "pooler.dense has other dims, but is not among the tensors",
+        ),
         "experts without a tensor": (
             lambda raw: raw.update(active={"experts": "1"}),
             "there is no tensor under experts",
@@ -279,6 +284,15 @@ CASES: dict[str, dict[str, tuple[Callable[[Raw], object], str]]] = {
         "between other shapes": (
             lambda raw: tie(
                 raw, "cls.predictions.decoder.bias", "bert.embeddings.word_embeddings.weight"
+            ),
+            "have different dims",
+        ),
+        "between other numbers of dims": (
+            lambda raw: (
+                tie(raw, "cls.predictions.decoder.bias", "cls.predictions.bias")
+                or raw["classes"]["BertForMaskedLM"].update(
+                    ranks={"cls.predictions.decoder.bias": "vocab_size 1 if is_decoder"}
+                )
             ),
             "have different dims",
         ),
@@ -382,6 +396,41 @@ CASES: dict[str, dict[str, tuple[Callable[[Raw], object], str]]] = {
 
 def tie(raw: Raw, name: str, to: str) -> None:
     raw["classes"]["BertForMaskedLM"]["ties"][name] = to
+
+
+def with_ranks() -> Raw:
+    """Return bert with two tensors that have other dims in a decoder, one tied to the other."""
+    raw = bert()
+    masked = raw["classes"]["BertForMaskedLM"]
+    tie(raw, "cls.predictions.decoder.bias", "cls.predictions.bias")
+    ranks = "vocab_size 1 if is_decoder; if hidden_size == 7"
+    names = ("cls.predictions.decoder.bias", "cls.predictions.bias")
+    masked["ranks"] = dict.fromkeys(names, ranks)
+    return raw
+
+
+@pytest.mark.parametrize(
+    ("fields", "shape"),
+    [
+        ({}, (30522,)),
+        ({"is_decoder": True}, (30522, 1)),
+        ({"is_decoder": True, "hidden_size": 7, "num_attention_heads": 1}, (30522, 1)),
+        ({"hidden_size": 7, "num_attention_heads": 1}, ()),
+    ],
+)
+def test_a_tensor_has_other_dims_where_the_condition_of_a_rank_holds(
+    fields: dict[str, Any], shape: tuple[int, ...]
+) -> None:
+    raw = with_ranks()
+    check(raw)
+    for stored in (False, True):
+        blueprint = Blueprint(raw)
+        ledger = bind(blueprint, "BertForMaskedLM", {**blueprint.at_defaults, **fields})
+        rows = (ledger.stored if stored else ledger).rows
+        here = [row for row in rows if row.name == "cls.predictions.bias"]
+        assert [(row.shape, row.parameters) for row in here] == [(shape, math.prod(shape))]
+        (tied,) = [row for row in rows if row.name == "cls.predictions.decoder.bias"]
+        assert (tied.shape, tied.tied_to) == (shape, "cls.predictions.bias")
 
 
 def test_every_rule_of_the_law_has_a_case() -> None:

@@ -39,7 +39,7 @@ AUTO_MODEL = "AutoModel"
 _NULL = "null"
 _VIA_TRANSFORMERS = "count it with --via transformers, if transformers is installed"
 _OF_TENSORS = ("tensors", "buffers")
-_BY_PATH = ("tensors", "buffers", "when", "ties", "active", "stored", "modules")
+_BY_PATH = ("tensors", "ranks", "buffers", "when", "ties", "active", "stored", "modules")
 _REWRITTEN = (*_BY_PATH, "guards")
 _BY_FIELD = (
     *("defaults", "given", "values", "spelled", "separators"),
@@ -431,7 +431,7 @@ class _Composition:
 
     def _rewriter(self, key: str, parts: Sequence[ModelPart]) -> Callable[[str], Any]:
         """Return the function for the values of an outer table that stand outside the parts."""
-        if key in ("tensors", "buffers", "when", "active"):
+        if key in ("tensors", "ranks", "buffers", "when", "active"):
             return self._outer
         if key == "ties":
             return lambda text: self._tie(text, parts)
@@ -452,7 +452,7 @@ class _Composition:
         """Return the tables of the part's class under the path of the part."""
         tables = self._class_tables(part)
         moved: dict[str, dict[str, Any]] = {key: {} for key in _BY_PATH}
-        for key in ("tensors", "buffers", "when", "active", "modules", "ties"):
+        for key in ("tensors", "ranks", "buffers", "when", "active", "modules", "ties"):
             for path, value in tables[key].items():
                 text = value
                 if key == "ties":
@@ -598,7 +598,7 @@ def _expressions(raw: Raw) -> Iterator[str]:
     yield from raw.get("require", ())
     for section in sections(raw).values():
         yield from section.get("guards", {})
-        for key in ("tensors", "buffers", "when", "active", "ties"):
+        for key in ("tensors", "ranks", "buffers", "when", "active", "ties"):
             yield from section.get(key, {}).values()
         for texts in section.get("stored", {}).values():
             yield from texts

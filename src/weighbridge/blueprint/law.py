@@ -30,6 +30,7 @@ from weighbridge.blueprint.schema import (
     Blueprint,
     Template,
     all_names,
+    parse_ranks,
     sections,
     split_dims,
     stored_as,
@@ -146,7 +147,8 @@ _TEXTS = ("family", "source", "class")
 _LISTS = ("require", "inert", "nullable", "zero", "beyond", "late", "flat", "stated")
 _LISTS_BY_FIELD = ("values", "tried")
 _OF_A_CLASS = (
-    *("guards", "tensors", "when", "ties", "buffers", "active", "renamed", "modules", "parts"),
+    *("guards", "tensors", "ranks", "when", "ties", "buffers", "active", "renamed", "modules"),
+    "parts",
 )
 _TEXT_TABLES = ("computed", "repeat", "configs", "aliases", "separators", *_OF_A_CLASS)
 _TABLES = {*_TEXT_TABLES, "defaults", "given", *_LISTS_BY_FIELD, "spelled", "classes"}
@@ -359,6 +361,8 @@ def _reached(raw: Raw) -> Iterator[str]:
         names = [*section.get("tensors", {}), *section.get("buffers", {})]
         paths = [*section.get("when", {}), *section.get("active", {})]
         yield from _leading_nowhere(paths, names)
+        for name in section.get("ranks", {}).keys() - section.get("tensors", {}).keys():
+            yield f"{name} has other dims, but is not among the tensors"
         yield from _leading_nowhere(
             section.get("without", ()), [*raw["tensors"], *raw.get("buffers", {})]
         )
@@ -372,7 +376,7 @@ def _leading_nowhere(paths: Iterable[str], names: Iterable[str]) -> Iterator[str
 
 
 def _unique(raw: Raw) -> Iterator[str]:
-    """No class has two tensors with the same name, unless they differ in their tie."""
+    """No class has two tensors with the same name, unless they differ in their rank or tie."""
     for class_name in (raw["class"], *raw.get("classes", {})):
         earlier: dict[str, Template] = {}
         for template in _class_templates(raw, class_name, "tensors", "buffers"):
@@ -397,8 +401,15 @@ def _ties(raw: Raw) -> Iterator[str]:
             if name not in templates:
                 yield f"{class_name}: {name} is not a tensor of the class"
         for template in every:
-            if template.tie and (breach := _tie_breach(template, template.tie.to, templates)):
-                yield f"{class_name}: {breach}"
+            if template.tie:
+                alike = {other.name: other for other in every if _has_rank(other, template)}
+                targets = {**templates, **alike}
+                if breach := _tie_breach(template, template.tie.to, targets):
+                    yield f"{class_name}: {breach}"
+
+
+def _has_rank(template: Template, other: Template) -> bool:
+    return len(template.dims) == len(other.dims)
 
 
 def _tie_breach(template: Template, to: str, templates: Mapping[str, Template]) -> str:
@@ -699,6 +710,9 @@ def _section_expressions(place: str, section: Raw) -> Iterator[tuple[str, str, s
             yield f"{place}{part}.{path}", text, _own(path)
     for name, dim in _section_dims(section):
         yield name, dim, _own(name)
+    for name, text in section.get("ranks", {}).items():
+        for _, condition in parse_ranks(text):
+            yield f"{place}ranks.{name}", condition, _own(name)
     for name, text in section.get("ties", {}).items():
         for part in tie_expressions(text):
             yield f"{place}ties.{name}", part, _own(name)
@@ -708,6 +722,9 @@ def _section_dims(section: Raw) -> Iterator[tuple[str, str]]:
     """Yield the names of a section's tensors, buffers and stored tensors with each dim."""
     for name, text in section.get("tensors", {}).items():
         yield from ((name, dim) for dim in split_dims(text))
+    for name, text in section.get("ranks", {}).items():
+        for shape, _ in parse_ranks(text):
+            yield from ((name, dim) for dim in shape)
     for name, text in section.get("buffers", {}).items():
         yield from ((name, dim) for dim in split_dims(text)[1:])
     for text in stored_texts(section):

@@ -442,30 +442,45 @@ def _templates(
 ) -> Iterator[Template]:
     """Yield a tensor of a section: for each of its ties, under the conditions that choose it."""
     _, prefix, own = place
-    otherwise: tuple[Tree, ...] = ()
     *chosen, last = ties.get(prefix + own, (None,))
-    for tie in chosen:
-        if tie is not None and tie.when is not None:
-            yield _template(
-                counted, section, place, tie._replace(when=None), (*otherwise, tie.when)
-            )
-            otherwise = (*otherwise, ("not", tie.when))
-    yield _template(counted, section, place, last, otherwise)
+    for dims, of_rank in _shapes(section, place):
+        otherwise = of_rank
+        for tie in chosen:
+            if tie is not None and tie.when is not None:
+                when = (*otherwise, tie.when)
+                yield _template(counted, section, place, dims, tie._replace(when=None), when)
+                otherwise = (*otherwise, ("not", tie.when))
+        yield _template(counted, section, place, dims, last, otherwise)
+
+
+def _shapes(
+    section: Raw, place: tuple[str, str, str]
+) -> Iterator[tuple[tuple[str, ...], tuple[Tree, ...]]]:
+    """Yield the dims that a tensor may have, each with the conditions under which it has them."""
+    kind, _, own = place
+    otherwise: tuple[Tree, ...] = ()
+    if kind == "tensors" and own in section.get("ranks", {}):
+        for dims, condition in parse_ranks(section["ranks"][own]):
+            when = parse(condition)
+            yield dims, (*otherwise, when)
+            otherwise = (*otherwise, ("not", when))
+    yield split_dims(section[kind][own]), otherwise
 
 
 def _template(
     counted: Raw,
     section: Raw,
     place: tuple[str, str, str],
+    dims: tuple[str, ...],
     tie: Tie | None,
     chosen_when: tuple[Tree, ...],
 ) -> Template:
     """Return a tensor of a section, given its kind, its name there, and the class's prefix.
 
-    ``chosen_when`` are the conditions under which it has this tie and not another.
+    ``chosen_when`` are the conditions under which it has these dims and this tie, not others.
     """
     kind, prefix, own = place
-    name, paths, dims, dtype = prefix + own, list(above(own)), split_dims(section[kind][own]), ""
+    name, paths, dtype = prefix + own, list(above(own)), ""
     if kind == "buffers":
         dtype, *rest = dims
         dims = tuple(rest)
@@ -515,15 +530,14 @@ def stored_of(raw: Raw, of_class: Raw, kind: str = "tensors") -> Iterator[Templa
 
     A stored tensor that holds several of the class's takes the position of the first of them.
     """
-    held = {template.name: template for template in templates_of(raw, of_class, kind)}
-    stored = {name: stored_as(name, raw, of_class) for name in held}
+    templates = list(templates_of(raw, of_class, kind))
+    stored = {template.name: stored_as(template.name, raw, of_class) for template in templates}
     beside = [tensor.name for tensor in chain.from_iterable(stored.values())]
-    done = set[str]()
-    for name, template in held.items():
+    first_held: dict[str, str] = {}
+    for template in templates:
         ties = _targets(template.tie.to, stored) if template.tie else []
-        for at, tensor in enumerate(stored[name]):
-            if tensor.name not in done:
-                done.add(tensor.name)
+        for at, tensor in enumerate(stored[template.name]):
+            if first_held.setdefault(tensor.name, template.name) == template.name:
                 tie = template.tie and template.tie._replace(to=ties[min(at, len(ties) - 1)])
                 yield _in_file(template._replace(tie=tie), tensor, raw, beside)
 
@@ -633,9 +647,31 @@ _QUOTES = "\"'"
 _DEEPER = {"(": 1, "[": 1, ")": -1, "]": -1}
 
 
+def parse_ranks(text: str) -> list[tuple[tuple[str, ...], str]]:
+    """Read the dims that a tensor has under a condition, separated by ``"; "``.
+
+    Example:
+        >>> parse_ranks("width (2*width if gated else width) 1 if conv; 1 if scaled")
+        [(('width', '(2*width if gated else width)', '1'), 'conv'), (('1',), 'scaled')]
+    """
+    ranks = []
+    for shape in text.split("; "):
+        dims: tuple[str, ...] = ()
+        words = split_dims(shape)
+        if _IF in words:
+            dims = words[: words.index(_IF)]
+        ranks.append((dims, " ".join(words[len(dims) + 1 :])))
+    return ranks
+
+
+_IF = "if"
+
+
 def _conditions(raw: Raw) -> Iterator[str]:
     for section in sections(raw).values():
         yield from section.get("when", {}).values()
+        for text in section.get("ranks", {}).values():
+            yield from (condition for _, condition in parse_ranks(text))
         for text in section.get("ties", {}).values():
             yield from tie_expressions(text)
 
@@ -715,6 +751,8 @@ def all_dims(raw: Raw) -> Iterator[str]:
     for section in sections(raw).values():
         for text in section.get("tensors", {}).values():
             yield from split_dims(text)
+        for text in section.get("ranks", {}).values():
+            yield from chain.from_iterable(dims for dims, _ in parse_ranks(text))
         for text in stored_texts(section):
             yield from split_dims(text.partition(":")[2])
         for text in section.get("buffers", {}).values():

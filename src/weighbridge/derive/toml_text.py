@@ -27,6 +27,7 @@ _NOTES = {
     "guards": "conditions that keep a config off code that no probe reached",
     "repeat": "how many values each index takes: 0, 1, …",
     "tensors": "full checkpoint names and dims, in checkpoint order",
+    "ranks": "tensors that have another number of dims under a condition",
     "when": "tensors and whole modules that exist only under a condition",
     "ties": "tied tensors and their targets",
     "buffers": "not parameters; checkpoints may store them: dtype and dims",
@@ -50,6 +51,7 @@ _ORDER = (
     "guards",
     "repeat",
     "tensors",
+    "ranks",
     "when",
     "ties",
     "buffers",
@@ -62,6 +64,7 @@ _EVEN_IF_EMPTY = ("defaults",)  # required: a module without arguments has no fi
 _QUOTED_KEYS = (
     "guards",
     "tensors",
+    "ranks",
     "when",
     "ties",
     "buffers",

@@ -124,6 +124,7 @@ def section(
     """
     kept = _kept(draft, only)
     tensors: dict[str, str] = {}
+    ranks: dict[str, str] = {}
     ties: dict[str, str] = {}
     buffers: dict[str, str] = {}
     conditions: dict[str, str] = {}
@@ -131,6 +132,8 @@ def section(
         chain = letters.chain(draft, list_above(tensor.name))
         name = lettered_name(tensor.name, chain)
         tensors[name] = _dims(tensor, chain)
+        if tensor.ranks:
+            ranks[name] = "; ".join(_ranks(tensor, chain))
         if tensor.ties:
             ties[name] = "; ".join(_ties(tensor, chain))
     for buffer in _chosen(draft.buffers, kept):
@@ -140,7 +143,8 @@ def section(
     for path, condition in _conditions_above(draft, kept).items():
         chain = letters.chain(draft, list_above(path))
         conditions[lettered_name(path, chain)] = expression(condition, chain)
-    tables = {"tensors": tensors, "when": conditions, "ties": ties, "buffers": buffers}
+    tables = {"tensors": tensors, "ranks": ranks, "when": conditions, "ties": ties}
+    tables["buffers"] = buffers
     return {name: table for name, table in tables.items() if table}
 
 
@@ -150,13 +154,20 @@ def _kept(draft: Draft, only: Iterable[str] | None) -> set[str]:
         return set(only)
     kept = set(draft.tensors)
     for name, buffer in draft.buffers.items():
-        if buffer.dims is not None and buffer.dtype in DTYPES:
+        if buffer.dims is not None and not buffer.ranks and buffer.dtype in DTYPES:
             kept.add(name)
     return kept
 
 
 def _dims(tensor: Drafted, chain: Sequence[str]) -> str:
     return " ".join(dim(tree, chain) for tree in tensor.dims or ())
+
+
+def _ranks(tensor: Drafted, chain: Sequence[str]) -> Iterator[str]:
+    """Yield the dims of a tensor with another number of them, and the condition for that."""
+    for rank in tensor.ranks:
+        dims = [dim(tree, chain) for tree in rank.dims]
+        yield " ".join([*dims, "if", expression(plain_condition(rank.condition), chain)])
 
 
 def _ties(tensor: Drafted, chain: Sequence[str]) -> Iterator[str]:
@@ -215,6 +226,8 @@ def fields_in(draft: Draft, only: Iterable[str] | None = None) -> list[str]:
             trees.append(count)
     for tensor in _chosen(draft.tensors, kept):
         trees += tensor.dims or ()
+        for rank in tensor.ranks:
+            trees += rank.trees
         for tie in tensor.ties:
             trees += tie.trees
     trees += _conditions_above(draft, kept).values()

@@ -18,13 +18,29 @@ if TYPE_CHECKING:
     from weighbridge.derive.probing.probe import Probe
 
 
+class DraftedRank(NamedTuple):
+    """The dims of a tensor where it has another number of them, and the condition for that."""
+
+    dims: tuple[Tree, ...]
+    condition: Tree
+
+    @property
+    def trees(self) -> list[Tree]:
+        """The expressions of the dims, and the condition."""
+        return [*self.dims, self.condition]
+
+
 class Drafted(NamedTuple):
-    """A tensor of a draft: its name with ``{0}``, ``{1}`` for indices, its dims, its ties."""
+    """A tensor of a draft: its name with ``{0}``, ``{1}`` for indices, its dims, its ties.
+
+    The first of ``ranks`` whose condition holds gives the dims.
+    """
 
     name: str
     dims: tuple[Tree, ...] | None
     ties: tuple[DraftedTie, ...] = ()
     dtype: str = ""
+    ranks: tuple[DraftedRank, ...] = ()
 
 
 @dataclass
@@ -100,6 +116,9 @@ def _list_places(draft: Draft, list_path: str, fields: Mapping[str, Any]) -> lis
 
 
 def _predicted_shape(tensor: Drafted, environment: Environment) -> tuple[Any, ...] | None:
+    for rank in tensor.ranks:
+        if value_at(rank.condition, environment):
+            return tuple(value_at(dim, environment) for dim in rank.dims)
     if tensor.dims is None:
         return None
     return tuple(value_at(dim, environment) for dim in tensor.dims)

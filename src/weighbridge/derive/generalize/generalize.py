@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from weighbridge.algebra.rewrite import NULL, simplified
 from weighbridge.derive.generalize.beside import tensors_by_template, with_ties_beside
-from weighbridge.derive.generalize.draft import Draft, Drafted
+from weighbridge.derive.generalize.draft import Draft, Drafted, DraftedRank
 from weighbridge.derive.generalize.evidence import Evidence
 from weighbridge.derive.generalize.existence import conditions, templates
 from weighbridge.derive.generalize.expressions import expression_of
@@ -94,8 +94,38 @@ def _drafted(
 ) -> Drafted:
     tensors = {place: tensors_of[place[0]][name] for place, name in named.names.items()}
     dtype = next(iter(tensors.values())).dtype
-    dims = _expressions(evidence, named)
-    return Drafted(named.template, dims, _ties(evidence, named, tensors), dtype)
+    ties = _ties(evidence, named, tensors)
+    *others, most = _by_rank(evidence, named)
+    dims = _expressions(evidence, most)
+    ranks = _ranks(evidence, others, most)
+    if ranks is None:
+        return Drafted(named.template, None, ties, dtype)
+    return Drafted(named.template, dims, ties, dtype, ranks)
+
+
+def _by_rank(evidence: Evidence, named: Templated) -> list[Templated]:
+    """Return a name at the places of each number of dims, that with the most places last."""
+    of_rank: dict[int, dict[Place, str]] = {}
+    for place, name in named.names.items():
+        rank = len(evidence.observations[place[0]].values[name])
+        of_rank.setdefault(rank, {})[place] = name
+    ordered = sorted(of_rank.items(), key=lambda item: (len(item[1]), -item[0]))
+    return [named._replace(names=names) for _, names in ordered]
+
+
+def _ranks(
+    evidence: Evidence, others: Sequence[Templated], most: Templated
+) -> tuple[DraftedRank, ...] | None:
+    """Return the dims of each number of dims but the usual one; None if one has no expression."""
+    ranks: list[DraftedRank] = []
+    for at, named in enumerate(others):
+        later = [place for other in (*others[at + 1 :], most) for place in other.names]
+        condition = evidence.condition_between(named.level, named.names, later)
+        dims = _expressions(evidence, named)
+        if condition is None or dims is None:
+            return None
+        ranks.append(DraftedRank(dims, evidence.written(condition)))
+    return tuple(ranks)
 
 
 def _expressions(evidence: Evidence, named: Templated) -> tuple[Tree, ...] | None:

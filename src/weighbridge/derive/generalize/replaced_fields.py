@@ -188,7 +188,8 @@ def _rewrite_others(draft: Draft, rewritten: Callable[[Tree], Tree]) -> None:
             tie._replace(condition=rewritten(tie.condition), at=tie.at and rewritten(tie.at))
             for tie in tensor.ties
         )
-        draft.tensors[key] = tensor._replace(ties=ties)
+        ranks = [rank._replace(condition=rewritten(rank.condition)) for rank in tensor.ranks]
+        draft.tensors[key] = tensor._replace(ties=ties, ranks=tuple(ranks))
     draft.conditions = {path: tree and rewritten(tree) for path, tree in draft.conditions.items()}
     draft.repeats = {path: tree and rewritten(tree) for path, tree in draft.repeats.items()}
 
@@ -269,12 +270,16 @@ def _replacement(leaf: Tree, replacements: Mapping[str, Tree]) -> Tree:
 def _dims(draft: Draft) -> Iterator[Tree]:
     for tensor in draft.tensors.values():
         yield from tensor.dims or ()
+        for rank in tensor.ranks:
+            yield from rank.dims
 
 
 def _rewrite_dims(draft: Draft, rewrite: Callable[[Tree], Tree]) -> None:
     for key, tensor in draft.tensors.items():
         if tensor.dims is not None:
-            draft.tensors[key] = tensor._replace(dims=tuple(map(rewrite, tensor.dims)))
+            ranks = [rank._replace(dims=tuple(map(rewrite, rank.dims))) for rank in tensor.ranks]
+            dims = tuple(map(rewrite, tensor.dims))
+            draft.tensors[key] = tensor._replace(dims=dims, ranks=tuple(ranks))
 
 
 def _fields_in(drafts: Iterable[Draft]) -> set[str]:
@@ -291,6 +296,7 @@ def _names_outside_dims(draft: Draft) -> set[str]:
     for tensor in draft.tensors.values():
         for tie in tensor.ties:
             trees += tie.trees
+        trees += [rank.condition for rank in tensor.ranks]
     named: set[str] = set()
     for tree in trees:
         if tree is not None:
