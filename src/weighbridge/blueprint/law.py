@@ -395,24 +395,20 @@ def _ties(raw: Raw) -> Iterator[str]:
     for class_name in (raw["class"], *raw.get("classes", {})):
         of_kind = _class_templates(raw, class_name, "tensors")
         every = list(of_kind)
-        templates = {template.name: template for template in every}
+        names = {template.name for template in every}
         of_class = raw.get("classes", {}).get(class_name, raw)
         for name in of_class.get("ties", {}):
-            if name not in templates:
+            if name not in names:
                 yield f"{class_name}: {name} is not a tensor of the class"
         for template in every:
-            if template.tie:
-                alike = {other.name: other for other in every if _has_rank(other, template)}
-                targets = {**templates, **alike}
-                if breach := _tie_breach(template, template.tie.to, targets):
-                    yield f"{class_name}: {breach}"
+            if template.tie and (breach := _tie_breach(template, template.tie.to, every)):
+                yield f"{class_name}: {breach}"
 
 
-def _has_rank(template: Template, other: Template) -> bool:
-    return len(template.dims) == len(other.dims)
-
-
-def _tie_breach(template: Template, to: str, templates: Mapping[str, Template]) -> str:
+def _tie_breach(template: Template, to: str, every: Sequence[Template]) -> str:
+    rank = len(template.dims)
+    by_rank = sorted(every, key=lambda other: len(other.dims) == rank)
+    templates = {other.name: other for other in by_rank}  # of a name, the one of this rank
     target, literals = _resolve(to, templates)
     if target is None:
         return f"{to} is not a tensor of the class"

@@ -872,11 +872,22 @@ def test_the_unknown_parts_of_a_draft_are_listed() -> None:
     ]
 
 
-def test_tensors_of_two_ranks_have_no_shape_in_common() -> None:
+def test_a_tensor_of_several_ranks_has_the_dims_of_each_under_a_condition() -> None:
+    dims = {"flat": "w", "grid": "w 2 w", "none": ""}
     probes = [
-        probe(fields, Holds({"w": "w" if fields["on"] else "w 2"}))
-        for fields in every(w=[8], on=[True, False])
+        probe(fields, Holds({"w": dims[fields["kind"]]}, asked=('kind == "grid"',)))
+        for fields in every(w=[8, 9], kind=[*dims, "flat"])
     ]
+    draft = generalize(probes)
+    assert draft.unknown == []
+    assert all(map(draft.gives, probes))
+    assert predicted(draft, {"w": 5, "kind": "grid"}) == ({"w": (5, 2, 5)}, {})
+    assert predicted(draft, {"w": 5, "kind": "none"}) == ({"w": ()}, {})
+    assert predicted(draft, {"w": 5, "kind": "flat"}) == ({"w": (5,)}, {})
+
+
+def test_tensors_of_two_ranks_that_nothing_tells_apart_have_no_shape() -> None:
+    probes = [probe({"w": 8}, Holds({"w": dims})) for dims in ("w", "w 2")]
     draft = generalize(probes)
     assert draft.unknown == ["the shape of w"]
     assert not draft.gives(probes[0])

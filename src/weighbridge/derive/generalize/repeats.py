@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from weighbridge.derive.generalize.places import Place
 
 
+IN_A_ROUND = (2, 3, 4)  # modules that a loop adds: attention, cross-attention, and two more
+
+
 class _Length(NamedTuple):
     """The length of a list at one place."""
 
@@ -72,7 +75,9 @@ def _add_list(evidence: Evidence, template: str, lengths: list[_Length]) -> None
     if all(seen.is_stem for seen in lengths) and (count is None or not field_names(count)):
         return  # numbered names that no field counts, such as fc1 and fc2, are not a list
     if count is None:
-        count = piecewise(evidence, parent, present, evidence.lost_values.bounds)
+        bounds = evidence.lost_values.bounds
+        count = piecewise(evidence, parent, present, bounds)
+        count = count or piecewise(evidence, parent, present, [*bounds, *_multiples(bounds)])
     if count is not None:
         count = _zero_if_absent(evidence, template, count, present)
     items: list[Place] = []
@@ -82,6 +87,13 @@ def _add_list(evidence: Evidence, template: str, lengths: list[_Length]) -> None
     evidence.levels[template] = Level(
         template, items, evidence.observations, length_at, evidence.stages
     )
+
+
+def _multiples(bounds: Iterable[Tree]) -> Iterator[Tree]:
+    """Yield the numbers of modules if each round of a loop adds several."""
+    for bound in bounds:
+        for modules in IN_A_ROUND:
+            yield ("*", ("value", modules), bound)
 
 
 def _count(evidence: Evidence, template: str, lengths: Mapping[Place, int]) -> Tree | None:
