@@ -8,6 +8,7 @@ from weighbridge.algebra.rewrite import NULL, field_names, joined
 from weighbridge.derive.generalize.expressions import piecewise
 from weighbridge.derive.generalize.places import Level, list_above
 from weighbridge.derive.generalize.stages import find_stages
+from weighbridge.derive.probing.symbolic import node_count
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -75,9 +76,7 @@ def _add_list(evidence: Evidence, template: str, lengths: list[_Length]) -> None
     if all(seen.is_stem for seen in lengths) and (count is None or not field_names(count)):
         return  # numbered names that no field counts, such as fc1 and fc2, are not a list
     if count is None:
-        bounds = evidence.lost_values.bounds
-        count = piecewise(evidence, parent, present, bounds)
-        count = count or piecewise(evidence, parent, present, [*bounds, *_multiples(bounds)])
+        count = _piecewise_count(evidence, parent, present)
     if count is not None:
         count = _zero_if_absent(evidence, template, count, present)
     items: list[Place] = []
@@ -87,6 +86,21 @@ def _add_list(evidence: Evidence, template: str, lengths: list[_Length]) -> None
     evidence.levels[template] = Level(
         template, items, evidence.observations, length_at, evidence.stages
     )
+
+
+def _piecewise_count(
+    evidence: Evidence, parent: Level, present: Mapping[Place, int]
+) -> Tree | None:
+    """Return a conditional expression for the lengths of a list; the shorter of two ways.
+
+    Without multiples of bounds, constants may fit the few places where a loop adds several modules.
+    """
+    bounds = evidence.lost_values.bounds
+    ways = [
+        piecewise(evidence, parent, present, options)
+        for options in (bounds, [*bounds, *_multiples(bounds)])
+    ]
+    return min(filter(None, ways), key=node_count, default=None)
 
 
 def _multiples(bounds: Iterable[Tree]) -> Iterator[Tree]:
