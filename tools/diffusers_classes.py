@@ -314,13 +314,14 @@ def examples() -> list[dict[str, Any]]:
                 if setting in published:
                     config = written_config(module)
                 shapes = shapes_of(module)
-                numbers = {"parameters": _total(shapes), "hash": shapes_hash(shapes)}
+                numbers = {"parameters": total(shapes), "hash": shapes_hash(shapes)}
                 found.append({"config": config, **numbers})
                 kept += 1
     return found
 
 
-def _total(shapes: Shapes) -> int:
+def total(shapes: Shapes) -> int:
+    """Return the number of parameters; tied ones count once."""
     total = 0
     for shape, tied_to in shapes.values():
         size = 1

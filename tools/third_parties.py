@@ -153,7 +153,7 @@ def outcome_of(party: ThirdParty, limit_seconds: float) -> Outcome:
     """Derive a module, and hold its blueprint against the module at all settings."""
     from weighbridge.derive.running.runs import Task, run_tasks  # noqa: PLC0415
 
-    _prepare_imports()
+    prepare_imports()
     task = Task(party.address, party.config, dict(party.given), "third_party")
     (done,) = run_tasks([task], 1, limit_seconds)
     if done.error is not None:
@@ -227,7 +227,7 @@ def first_difference(expected: Shapes, weighed: Shapes) -> str:
     return ""
 
 
-def _prepare_imports() -> None:
+def prepare_imports() -> None:
     """Make what the modules import possible: our own models, and torchvision without CUDA."""
     import torch  # noqa: PLC0415
 

@@ -780,3 +780,9 @@ def test_one_key_head_is_repeated_as_a_view_for_one_sequence_only(batch: int) ->
     kept = 2 * TINY["num_hidden_layers"] * 8 * head * 2  # of one head: keys and values in BF16
     saved = [found.figures["saved_for_backward_bytes"] or 0 for found in (many, one)]
     assert saved[0] - saved[1] == (kept * (heads - 1) if batch == 1 else 0)
+
+
+def test_operations_of_another_library_are_not_to_be_derived() -> None:
+    config = {"architecture": "vit_tiny_patch16_224", "pretrained_cfg": {}}
+    with pytest.raises(ModelError, match="recorded of families of transformers"):
+        wb.cost(config)

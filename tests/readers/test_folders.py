@@ -88,7 +88,7 @@ def test_an_adapter_without_a_base_model_is_named_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("config", "what"),
     [
-        (TIMM, "is a timm model (resnet50), and there is no blueprint for timm"),
+        (TIMM, "there is no blueprint for the timm architecture resnet50"),
         (PART, "is a diffusers model (UNet2DConditionModel), and there is no blueprint"),
     ],
     ids=["timm", "diffusers"],

@@ -116,7 +116,8 @@ def recorded(
     family, choice = found.blueprint.family, tuple[str, ...]()
     if family not in operations.available():
         raise ModelError(
-            f"there are no operations for the family {shorten(family, str)}", hint=_hint(family)
+            f"there are no operations for the family {shorten(family, str)}",
+            hint=_hint(found.blueprint),
         )
     if parts := found.blueprint.composed:
         raise ModelError(
@@ -142,12 +143,15 @@ def recorded(
     return RecordedModel(weighing, known, choice)
 
 
-def _hint(family: str) -> str:
+def _hint(blueprint: Blueprint) -> str:
     """Return why a family has no operations, or how to record them."""
+    family = blueprint.family
     for reason, unrecorded in data.read_toml("facts/unrecorded.toml").items():
         if family in unrecorded:
             return f"{reason}; `weighbridge measure` runs the class itself"
     families = [name for name in operations.available() if "." not in name]
+    if not blueprint.is_of_transformers:
+        return f"they are recorded of families of transformers, of which {len(families)} have them"
     return (
         f"`weighbridge derive {family} --operations` records them; "
         f"{len(families)} families have operations"

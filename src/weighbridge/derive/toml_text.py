@@ -160,7 +160,7 @@ def flow_text(raw: Mapping[str, Any]) -> str:
     ]
     lines += _entry_lines(raw, ("format", "family", "source", "class"))
     if raw["opaque"]:
-        lines.append(f"opaque = {_value_text(raw['opaque'])}")
+        lines.append(f"opaque = {value_text(raw['opaque'])}")
     lines += ["", *_table_lines("proof", raw["proof"])]
     for key, note in _NOTES_OF_FLOWS.items():
         if raw[key] or key == "flow":
@@ -172,7 +172,7 @@ def flow_text(raw: Mapping[str, Any]) -> str:
 
 
 def _entry_lines(table: Mapping[str, Any], keys: Iterable[str]) -> list[str]:
-    return [f"{key} = {_value_text(table[key])}" for key in keys if key in table]
+    return [f"{key} = {value_text(table[key])}" for key in keys if key in table]
 
 
 def _table_lines(name: str, table: Mapping[str, Any], note: str = "") -> Iterator[str]:
@@ -186,7 +186,7 @@ def _table_lines(name: str, table: Mapping[str, Any], note: str = "") -> Iterato
         if name.endswith("stored") and len(value) > 1:
             yield from _list_lines(shown_key, value)
         else:
-            yield f"{shown_key} = {_value_text(value)}"
+            yield f"{shown_key} = {value_text(value)}"
 
 
 def _operations_lines(name: str, table: Mapping[str, Any], note: str = "") -> Iterator[str]:
@@ -196,7 +196,7 @@ def _operations_lines(name: str, table: Mapping[str, Any], note: str = "") -> It
         if isinstance(value, list) and len(value) > 1:
             yield from _list_lines(_key_text(key), value)
         else:
-            yield f"{_key_text(key)} = {_value_text(value)}"
+            yield f"{_key_text(key)} = {value_text(value)}"
 
 
 def _header(name: str, note: str) -> str:
@@ -206,17 +206,18 @@ def _header(name: str, note: str) -> str:
 
 
 def _list_lines(key: str, items: list[Any]) -> list[str]:
-    return [f"{key} = [", *[f"    {_value_text(item)}," for item in items], "]"]
+    return [f"{key} = [", *[f"    {value_text(item)}," for item in items], "]"]
 
 
-def _value_text(value: Any) -> str:
+def value_text(value: Any) -> str:
+    """Return a value as TOML has it."""
     if isinstance(value, dict):
         if not value:
             return "{}"
-        pairs = [f"{_key_text(key)} = {_value_text(item)}" for key, item in value.items()]
+        pairs = [f"{_key_text(key)} = {value_text(item)}" for key, item in value.items()]
         return f"{{ {', '.join(pairs)} }}"
     if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_value_text, value))}]"
+        return f"[{', '.join(map(value_text, value))}]"
     if isinstance(value, str):
         if '"' in value and "'" not in value:
             return f"'{value}'"

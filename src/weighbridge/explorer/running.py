@@ -80,10 +80,10 @@ def run_of_page(weighing: Weighing, bench: Bench, table: TreeTable) -> dict[str,
         page = _RunOfPage(weighing, bench, table)
         return {"run": {**page.operations(), **page.facts(), "checks": list(page.checks())}}
     except WeighbridgeError as error:
-        return {"unrecorded": {lang: _sentences(error, lang) for lang in LANGUAGES}}
+        return {"unrecorded": {lang: _on_its_own(error, lang) for lang in LANGUAGES}}
 
 
-def _sentences(error: WeighbridgeError, lang: str) -> str:
+def _on_its_own(error: WeighbridgeError, lang: str) -> str:
     """Return the text of an error as it stands alone on a page."""
     text = error_message(error, lang)
     return text if error.where else text[:1].upper() + text[1:]

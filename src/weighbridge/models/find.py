@@ -198,6 +198,9 @@ def find(
         )
     if fields:
         fields = {name: _plain_number(value) for name, value in fields.items()}
+    if "pretrained_cfg" in named.config:
+        named = _with_arguments(named, fields or {})
+    if fields:
         named = named._replace(config=_replaced(named.config, fields, named.where))
     named, read_with = _part_meant(named, reading(named.config, named.where), class_name)
     found = _bind(named, read_with, frozenset(fields or ()))
@@ -206,6 +209,17 @@ def find(
     if strict:
         _check_strictly(found)
     return found
+
+
+def _with_arguments(named: NamedConfig, fields: Config) -> NamedConfig:
+    """Return a config of timm with the arguments that its architecture, or another one, gives."""
+    from weighbridge.models import timm_configs  # noqa: PLC0415  # most are of transformers
+
+    if not timm_configs.is_of_timm(named.config):
+        return named
+    stated = {name: fields[name] for name in fields if name == timm_configs.NAME}
+    config = timm_configs.with_arguments({**named.config, **stated}, named.where)
+    return named._replace(config=config)
 
 
 def _check_strictly(model: Model) -> None:

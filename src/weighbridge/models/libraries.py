@@ -1,4 +1,4 @@
-"""Models of libraries whose configs name a class, not a family: those of diffusers."""
+"""Models of libraries whose configs name a class, not a family: those of diffusers and timm."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from weighbridge import data
 from weighbridge.blueprint import schema
 from weighbridge.errors import ConfigError
 from weighbridge.lean_typing import TYPE_CHECKING
+from weighbridge.models import timm_configs
 from weighbridge.models.fields import bind_fields, flattened
 
 if TYPE_CHECKING:
@@ -40,7 +41,8 @@ def class_of(config: Config) -> tuple[str, str] | None:
                 value = config.get(other_field)
                 stated = names.get(value, stated) if isinstance(value, str) else stated
             return library, stated
-    return None
+    class_of_timm = timm_configs.architecture_class(config)
+    return None if class_of_timm is None else (timm_configs.LIBRARY, class_of_timm)
 
 
 def blueprint_for(config: Config, where: str) -> Blueprint | None:

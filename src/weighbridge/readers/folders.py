@@ -176,7 +176,6 @@ _TRUST = (
     "if you trust that code, derive a blueprint from it: "
     "`weighbridge derive --trust-remote-code {folder}`"
 )
-_DERIVE = "`weighbridge derive package.module:Class` derives a blueprint from its code"
 
 KINDS = (
     FolderKind(
@@ -211,8 +210,8 @@ KINDS = (
     FolderKind(
         CONFIG,
         ("architecture", "pretrained_cfg"),
-        "is a timm model ({class}), and there is no blueprint for timm",
-        (_INSPECT, _DERIVE),
+        "is a timm model ({class}), whose tensors no family of transformers has",
+        ("`weighbridge weigh {folder}` counts it, if its architecture has a blueprint", _INSPECT),
         _config_names,
     ),
     FolderKind(

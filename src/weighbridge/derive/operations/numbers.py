@@ -87,16 +87,17 @@ class Numbers:
 
         Products of few factors are tried first: those of more factors cost more.
         """
-        best: tuple[tuple[int, tuple[int, ...]], Tree] | None = None
+        found: list[tuple[int, tuple[int, ...], int]] = []
         for count in range(_MOST_FACTORS + 1):
-            if best is not None and best[0][0] < _cost(1, count):
+            if found and found[0][0] < _cost(1, count):
                 break
             for constant, numbers in self._products(values, count):
-                key = _cost(constant, count), tuple(-number for number in numbers)
-                if best is None or key < best[0]:
-                    factors = [self._sizes[number][0] for number in numbers]
-                    best = key, _multiplied(constant, factors)
-        return None if best is None else best[1]
+                smallest_first = tuple(-number for number in numbers)
+                found.append((_cost(constant, count), smallest_first, constant))
+            found = sorted(found)[:1]
+        for _, smallest_first, constant in found:
+            return _multiplied(constant, [self._sizes[-number][0] for number in smallest_first])
+        return None
 
     def _products(self, values: Values, count: int) -> Iterator[tuple[int, tuple[int, ...]]]:
         """Yield the constant, and the numbers of the atoms, of every product of so many atoms."""

@@ -1,0 +1,131 @@
+"""Configs of timm: the counts of `tests/data/timm.json`, which timm itself built.
+
+`tools/timm_models.py examples` writes that file.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import timm_models
+from diffusers_classes import shapes_hash
+
+import weighbridge as wb
+from weighbridge import data
+from weighbridge.blueprint import law, schema
+from weighbridge.cli import main
+from weighbridge.errors import ConfigError, ModelError
+from weighbridge.models import timm_configs
+from weighbridge.models.find import find
+
+EXAMPLES: list[dict[str, Any]] = json.loads(
+    Path(__file__).parents[1].joinpath("data/timm.json").read_text()
+)
+NAMES = schema.library_names("timm")
+CLASSES = sorted({name.partition("-")[0] for name in NAMES})
+WRITTEN = [example for example in EXAMPLES if "num_features" in example["config"]]
+VIT = "vit_base_patch16_224"
+
+
+def config(architecture: str = VIT, **fields: Any) -> dict[str, Any]:
+    return {"architecture": architecture, "pretrained_cfg": {}, **fields}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_blueprint_keeps_the_law(name: str) -> None:
+    raw = data.read_toml(f"blueprints/timm/{name}.toml")
+    law.check(raw, name)
+    assert raw["family"] == raw["class"] == name.partition("-")[0]
+
+
+def test_the_blueprints_are_those_that_the_tool_derives() -> None:
+    assert {*NAMES} == timm_models.listed().keys()
+
+
+def test_every_architecture_has_an_example() -> None:
+    named = {example["config"]["architecture"] for example in EXAMPLES}
+    assert named == timm_configs.architectures().keys()
+    assert {about["class"] for about in timm_configs.architectures().values()} == {*CLASSES}
+
+
+@pytest.mark.parametrize("class_name", CLASSES)
+def test_a_config_is_counted_as_timm_builds_it(class_name: str) -> None:
+    exact = 0
+    for example in EXAMPLES:
+        if timm_configs.architecture_class(example["config"]) != class_name:
+            continue
+        weighing = wb.weigh(example["config"])
+        shapes = {row.name: (tuple(row.shape), row.tied_to) for row in weighing.rows}
+        assert weighing.parameters == example["parameters"], example["config"]
+        assert shapes_hash(shapes) == example["hash"], example["config"]
+        exact += 1
+    assert exact
+
+
+@pytest.mark.parametrize("example", WRITTEN, ids=lambda example: example["config"]["architecture"])
+def test_a_folder_that_timm_wrote_is_weighed(
+    example: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(example["config"]))
+    assert main(["weigh", str(tmp_path), "--json", "--strict"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["parameters"] == example["parameters"]
+    assert not answer["notes"]
+
+
+def test_what_a_config_states_comes_before_what_its_architecture_gives() -> None:
+    assert find(config()).fields["depth"] == 12
+    assert find(config(model_args={"depth": 3})).fields["depth"] == 3
+    assert find(config(), {"depth": 5}).fields["depth"] == 5
+    assert find(config(), {"num_classes": 5}).fields["num_classes"] == 5
+    assert find(config(), {"architecture": "vit_large_patch16_224"}).fields["depth"] == 24
+
+
+def test_what_follows_from_the_weights_is_as_in_timm() -> None:
+    weights = {"num_classes": 21, "input_size": [1, 384, 384]}
+    fields = find(config(pretrained_cfg=weights)).fields
+    assert (fields["num_classes"], fields["in_chans"], fields["img_size"]) == (21, 1, 224)
+    fields = find(config(pretrained_cfg={**weights, "fixed_input_size": True})).fields
+    assert fields["img_size"] == 384
+    any_size = {"pretrained_cfg": {**weights, "fixed_input_size": True}, "num_classes": 4}
+    fields = find(config(**any_size, model_args={"dynamic_img_size": True})).fields
+    assert (fields["img_size"], fields["num_classes"]) == (224, 4)
+
+
+@pytest.mark.parametrize(
+    ("fields", "hint"),
+    [
+        ({"num_classes": "many"}, "timm writes a number there"),
+        ({"model_args": [3]}, "timm writes an object there"),
+        ({"pretrained_cfg": {"input_size": [3, 224]}}, "channels, height and width"),
+        ({"pretrained_cfg": {"input_size": 224}}, "channels, height and width"),
+        ({"model_args": {"depth": "deep"}}, ""),
+        ({"model_args": {"deepth": 3}}, ""),
+    ],
+)
+def test_a_value_that_timm_would_not_take_is_refused(fields: dict[str, Any], hint: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        wb.weigh(config(**fields), strict=True)
+    assert hint in refused.value.hint
+
+
+def test_an_architecture_without_a_blueprint_is_refused_with_similar_ones() -> None:
+    with pytest.raises(ModelError, match=r"timm architecture vit_base_patch16_223.*such as vit_"):
+        wb.weigh(config("vit_base_patch16_223"))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"architecture": VIT},
+        {"architecture": VIT, "pretrained_cfg": [3]},
+        {"architecture": VIT, "pretrained_cfg": {}, "model_type": "mine"},
+        {"architecture": [VIT], "pretrained_cfg": {}},
+    ],
+)
+def test_what_timm_does_not_write_is_not_counted(other: dict[str, Any]) -> None:
+    with pytest.raises((ConfigError, ModelError), match=r"model_type|is a timm model"):
+        wb.weigh(other)
