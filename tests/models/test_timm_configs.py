@@ -102,6 +102,8 @@ def test_what_follows_from_the_weights_is_as_in_timm() -> None:
         ({"model_args": [3]}, "timm writes an object there"),
         ({"pretrained_cfg": {"input_size": [3, 224]}}, "channels, height and width"),
         ({"pretrained_cfg": {"input_size": 224}}, "channels, height and width"),
+        ({"model_args": {"model_type": "bert"}}, "timm writes arguments of the class there"),
+        ({"model_args": {"architecture": "mixer_b16_224"}}, "arguments of the class"),
         ({"model_args": {"depth": "deep"}}, ""),
         ({"model_args": {"deepth": 3}}, ""),
     ],

@@ -26,6 +26,9 @@ NAME = "architecture"
 
 _ARGUMENTS, _PRETRAINED = "model_args", "pretrained_cfg"
 _AS_SIZE = "timm writes three numbers there: channels, height and width"
+_AS_ARGUMENTS = "timm writes arguments of the class there"
+_NAMING = frozenset((NAME, _PRETRAINED, "model_type", "architectures"))
+"""Fields that say which model a config is of, and are no arguments."""
 _NUM_CLASSES, _INPUT_SIZE = 1000, (3, 224, 224)  # those of a config that states none
 
 
@@ -70,6 +73,8 @@ def with_arguments(config: Config, where: str) -> dict[str, Any]:
     if about is None:
         raise _unknown(config[NAME], where)
     pretrained, stated = (_object_in(config, name, where) for name in (_PRETRAINED, _ARGUMENTS))
+    for name in _NAMING.intersection(stated):
+        raise _misformed(f"model_args.{name}", stated[name], _AS_ARGUMENTS, where)
     given = {**about["arguments"], **dict.fromkeys(about.get("null", ())), **stated}
     for name, value in _of_the_weights(config, pretrained, stated, where):
         if name not in about.get("without", ()):
