@@ -51,6 +51,8 @@ FACTS = DATA / "facts/timm.toml"
 EXAMPLES = Path(__file__).parents[1] / "tests/data/timm.json"
 LIMIT_SECONDS = 600
 
+NOT_ARGUMENTS = (timm_configs.NAME, timm_configs.PRETRAINED)
+"""Fields of a config that a class is not given."""
 _OF_THE_WEIGHTS = ("num_classes", "in_chans", "img_size")
 """What timm gives a class besides the arguments of an architecture."""
 
@@ -253,6 +255,7 @@ def as_shipped(text: str, name: str) -> str:
 
     raw, class_name = tomllib.loads(text), name.partition("-")[0]
     raw |= {"family": class_name, "class": class_name}
+    raw["inert"] = sorted({*raw["inert"], *NOT_ARGUMENTS})
     torch = " ".join(raw["proof"]["against"].split()[-2:])
     raw["proof"]["against"] = f"timm {timm.__version__} under {torch}"
     raw["proof"]["by"] = f"python tools/timm_models.py derive {name}"

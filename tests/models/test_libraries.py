@@ -25,9 +25,16 @@ EXAMPLES: list[dict[str, Any]] = json.loads(
 NAMES = schema.library_names("diffusers")
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_blueprint_keeps_the_law(name: str) -> None:
-    raw = data.read_toml(f"blueprints/diffusers/{name}.toml")
+@pytest.mark.parametrize(
+    ("library", "name"),
+    [
+        (library, name)
+        for library in ("diffusers", "timm")
+        for name in schema.library_names(library)
+    ],
+)
+def test_a_blueprint_keeps_the_law(library: str, name: str) -> None:
+    raw = data.read_toml(f"blueprints/{library}/{name}.toml")
     law.check(raw, name)
     assert raw["family"] == raw["class"] == name.partition("-")[0]
 

@@ -14,8 +14,7 @@ import timm_models
 from diffusers_classes import shapes_hash
 
 import weighbridge as wb
-from weighbridge import data
-from weighbridge.blueprint import law, schema
+from weighbridge.blueprint import schema
 from weighbridge.cli import main
 from weighbridge.errors import ConfigError, ModelError
 from weighbridge.models import timm_configs
@@ -27,18 +26,12 @@ EXAMPLES: list[dict[str, Any]] = json.loads(
 NAMES = schema.library_names("timm")
 CLASSES = sorted({name.partition("-")[0] for name in NAMES})
 WRITTEN = [example for example in EXAMPLES if "num_features" in example["config"]]
+DATA = Path(schema.__file__).parents[1] / "data"
 VIT = "vit_base_patch16_224"
 
 
 def config(architecture: str = VIT, **fields: Any) -> dict[str, Any]:
     return {"architecture": architecture, "pretrained_cfg": {}, **fields}
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_blueprint_keeps_the_law(name: str) -> None:
-    raw = data.read_toml(f"blueprints/timm/{name}.toml")
-    law.check(raw, name)
-    assert raw["family"] == raw["class"] == name.partition("-")[0]
 
 
 def test_the_blueprints_are_those_that_the_tool_derives() -> None:
@@ -82,6 +75,20 @@ def test_what_a_config_states_comes_before_what_its_architecture_gives() -> None
     assert find(config(), {"depth": 5}).fields["depth"] == 5
     assert find(config(), {"num_classes": 5}).fields["num_classes"] == 5
     assert find(config(), {"architecture": "vit_large_patch16_224"}).fields["depth"] == 24
+
+
+def test_a_blueprint_that_is_given_reads_the_config_as_it_is(tmp_path: Path) -> None:
+    own = tmp_path / "mine.toml"
+    own.write_text((DATA / "blueprints/timm/VisionTransformer.toml").read_text())
+    mine = config("mine", depth=3)
+    assert find(mine, blueprint=own).fields["depth"] == 3
+    with pytest.raises(ModelError, match="timm architecture mine"):
+        find(mine)
+
+
+def test_a_field_of_timm_means_nothing_to_other_families() -> None:
+    assert find({"model_type": "bert", "architecture": "x"}).unaccounted == ("architecture",)
+    assert find(config()).unaccounted == ()
 
 
 def test_what_follows_from_the_weights_is_as_in_timm() -> None:

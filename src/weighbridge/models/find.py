@@ -198,7 +198,7 @@ def find(
         )
     if fields:
         fields = {name: _plain_number(value) for name, value in fields.items()}
-    if "pretrained_cfg" in named.config:
+    if blueprint is None and "pretrained_cfg" in named.config:
         named = _with_arguments(named, fields or {})
     if fields:
         named = named._replace(config=_replaced(named.config, fields, named.where))

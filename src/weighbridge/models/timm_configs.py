@@ -24,10 +24,12 @@ LIBRARY = "timm"
 NAME = "architecture"
 """The field by which a config of timm is known."""
 
-_ARGUMENTS, _PRETRAINED = "model_args", "pretrained_cfg"
+PRETRAINED = "pretrained_cfg"
+"""The field with what the weights of a config of timm were made for."""
+_ARGUMENTS = "model_args"
 _AS_SIZE = "timm writes three numbers there: channels, height and width"
 _AS_ARGUMENTS = "timm writes arguments of the class there"
-_NAMING = frozenset((NAME, _PRETRAINED, "model_type", "architectures"))
+_NAMING = frozenset((NAME, PRETRAINED, "model_type", "architectures"))
 """Fields that say which model a config is of, and are no arguments."""
 _NUM_CLASSES, _INPUT_SIZE = 1000, (3, 224, 224)  # those of a config that states none
 
@@ -42,7 +44,7 @@ def is_of_timm(config: Config) -> bool:
         False
     """
     is_named = isinstance(config.get(NAME), str) and "model_type" not in config
-    return is_named and isinstance(config.get(_PRETRAINED), dict)
+    return is_named and isinstance(config.get(PRETRAINED), dict)
 
 
 def architecture_class(config: Config) -> str | None:
@@ -72,7 +74,7 @@ def with_arguments(config: Config, where: str) -> dict[str, Any]:
     about = architectures().get(config[NAME])
     if about is None:
         raise _unknown(config[NAME], where)
-    pretrained, stated = (_object_in(config, name, where) for name in (_PRETRAINED, _ARGUMENTS))
+    pretrained, stated = (_object_in(config, name, where) for name in (PRETRAINED, _ARGUMENTS))
     for name in _NAMING.intersection(stated):
         raise _misformed(f"model_args.{name}", stated[name], _AS_ARGUMENTS, where)
     given = {**about["arguments"], **dict.fromkeys(about.get("null", ())), **stated}
@@ -81,7 +83,7 @@ def with_arguments(config: Config, where: str) -> dict[str, Any]:
             given.setdefault(name, value)
     if "img_size" in given:
         given["img_size"] = _side(given["img_size"])
-    return {NAME: config[NAME], _PRETRAINED: {}, **given}
+    return {NAME: config[NAME], PRETRAINED: {}, **given}
 
 
 def _of_the_weights(
