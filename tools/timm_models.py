@@ -53,8 +53,6 @@ LIMIT_SECONDS = 600
 
 NOT_ARGUMENTS = (timm_configs.NAME, timm_configs.PRETRAINED)
 """Fields of a config that a class is not given."""
-_OF_THE_WEIGHTS = ("num_classes", "in_chans", "img_size")
-"""What timm gives a class besides the arguments of an architecture."""
 
 
 # What an architecture gives its class
@@ -106,12 +104,8 @@ def entry_of(architecture: str) -> dict[str, Any]:
     some = {"num_classes": 3, "input_size": (1, 96, 96), "fixed_input_size": True}
     others = {"num_classes": 5, "input_size": (2, 160, 160), "fixed_input_size": True}
     (kind, first), (_, second) = (call_of(architecture, **cfg) for cfg in (some, others))
-    entry = {
-        "class": kind.__name__,
-        "arguments": {name: first[name] for name in first if first[name] == second[name]},
-        "without": [name for name in _OF_THE_WEIGHTS if name not in first],
-    }
-    return {name: value for name, value in entry.items() if value != []}
+    arguments = {name: first[name] for name in first if first[name] == second[name]}
+    return {"class": kind.__name__, "arguments": arguments}
 
 
 def as_data(value: Any) -> Any:
@@ -300,7 +294,7 @@ def facts_text(found: Mapping[str, Mapping[str, Any]]) -> str:
     about = f"The architectures of timm {timm.__version__}: the class that each calls"
     lines = [
         f"# {about}, and the arguments that it gives.",
-        "# Those of `null` are null; those of `without` do not follow from the weights.",
+        "# Those of `null` are null.",
         "# `python tools/timm_models.py architectures` writes this file; do not edit it.",
         "",
         "[architectures]",

@@ -784,5 +784,5 @@ def test_one_key_head_is_repeated_as_a_view_for_one_sequence_only(batch: int) ->
 
 def test_operations_of_another_library_are_not_to_be_derived() -> None:
     config = {"architecture": "vit_tiny_patch16_224", "pretrained_cfg": {}}
-    with pytest.raises(ModelError, match="recorded of families of transformers"):
+    with pytest.raises(ModelError, match="recorded for families of transformers"):
         wb.cost(config)

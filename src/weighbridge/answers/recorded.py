@@ -151,7 +151,8 @@ def _hint(blueprint: Blueprint) -> str:
             return f"{reason}; `weighbridge measure` runs the class itself"
     families = [name for name in operations.available() if "." not in name]
     if not blueprint.is_of_transformers:
-        return f"they are recorded of families of transformers, of which {len(families)} have them"
+        recorded_of = "operations are recorded for families of transformers"
+        return f"{recorded_of}; {len(families)} of them have some"
     return (
         f"`weighbridge derive {family} --operations` records them; "
         f"{len(families)} families have operations"

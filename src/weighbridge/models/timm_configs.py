@@ -79,8 +79,7 @@ def with_arguments(config: Config, where: str) -> dict[str, Any]:
         raise _misformed(f"model_args.{name}", stated[name], _AS_ARGUMENTS, where)
     given = {**about["arguments"], **dict.fromkeys(about.get("null", ())), **stated}
     for name, value in _of_the_weights(config, pretrained, stated, where):
-        if name not in about.get("without", ()):
-            given.setdefault(name, value)
+        given.setdefault(name, value)
     if "img_size" in given:
         given["img_size"] = _side(given["img_size"])
     return {NAME: config[NAME], PRETRAINED: {}, **given}
