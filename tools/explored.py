@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from weighbridge.answers.weigh import Weighing
+    from weighbridge.models.find import Described
 
 _TRIES = 6  # for each setting that can be built
 _REFUSED = 4  # one refused setting is kept for each so many that can be built
@@ -81,11 +82,12 @@ def contracts_of_runs(names: Sequence[str]) -> Iterator[dict[str, Any]]:
             yield contract(weigh(family, class_name))
 
 
-def settings_of(family: str, count: int, seed: str) -> Iterator[dict[str, Any]]:
-    """Yield the cases of the base class and the last class of a family."""
-    blueprint = load(family)
+def settings_of(model: Described, count: int, seed: str) -> Iterator[dict[str, Any]]:
+    """Yield the cases of the base class and the last class of a family, or of a config's."""
+    blueprint = weigh(model).model.blueprint
+    family = blueprint.family
     for class_name in dict.fromkeys((blueprint.base_class, blueprint.class_names[-1])):
-        weighing = weigh(family, class_name)
+        weighing = weigh(model, class_name)
         cases = list(_cases_of(Bench(weighing), count, Random(f"{seed} {family} {class_name}")))
         yield {"family": family, "contract": contract(weighing), "cases": cases}
 

@@ -6,7 +6,8 @@ a command prints something else than its schema says. Those of the data files, `
 ``operations.json`` and ``flow.json``, are learned from all files that are shipped.
 
 Some commands need files: ``{made}`` is a folder with a small BERT of each class, and ``texts.csv``;
-``{site}`` is one with files that have the names of Pyodide's, which `site` copies as they are.
+``{site}`` is one with files that have the names of Pyodide's, which `site` copies as they are;
+``{timm}`` is one with a config of timm.
 
 A key that all outputs have is required; one that some have is not. A key that is new in an output
 changes the schema, so that nothing is added or lost unseen. Adding a key keeps the version of a
@@ -214,13 +215,22 @@ def pyodide() -> Path:
     return folder
 
 
+@cache
+def timm() -> Path:
+    """Return a folder with a config as timm writes it."""
+    folder = _folder_until_exit()
+    config = {"architecture": "convnext_atto", "pretrained_cfg": {}}
+    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    return folder
+
+
 def _folder_until_exit() -> Path:
     folder = Path(tempfile.mkdtemp())
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
 
 
-_FOLDERS = {"{made}": made, "{site}": pyodide}
+_FOLDERS = {"{made}": made, "{site}": pyodide, "{timm}": timm}
 
 
 def printed(line: str) -> Any:

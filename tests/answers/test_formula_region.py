@@ -23,8 +23,17 @@ from weighbridge.models.find import bound, thawed
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from weighbridge.models.find import Described
+
 EVERY = 9  # a ninth of the families are more than sixty
 DRAWS = 6
+OF_LIBRARIES = (  # tensors with other numbers of dims under a condition, and layers in lists
+    {"architecture": "convnext_atto", "pretrained_cfg": {}},
+    {"architecture": "convnext_tiny", "pretrained_cfg": {}},
+    {"architecture": "vit_tiny_patch16_224", "pretrained_cfg": {}},
+    {"architecture": "mixer_b16_224", "pretrained_cfg": {}},
+    {"_class_name": "FluxTransformer2DModel"},
+)
 MOST_LAYERS, LARGEST = 40, 10**7
 COLUMN = re.compile(r"CAST\((\S+) AS (BIGINT|DOUBLE PRECISION)\) AS (\w+)")
 
@@ -48,9 +57,9 @@ def answer(query: str, row: dict[str, int]) -> int | None:
     return total
 
 
-def total_at(family: str, fields: dict[str, Any]) -> int | None:
+def total_at(model: Described, fields: dict[str, Any]) -> int | None:
     try:
-        return weigh(family, fields=fields).parameters
+        return weigh(model, fields=fields).parameters
     except WeighbridgeError:
         return None
 
@@ -73,14 +82,14 @@ def deep(value: Any) -> Any:
     return value
 
 
-@pytest.mark.parametrize("family", families()[::EVERY])
-def test_the_code_agrees_with_weigh_or_refuses(family: str) -> None:
-    weighing = weigh(family, fields=explicit(weigh(family)))
+@pytest.mark.parametrize("model", [*families()[::EVERY], *OF_LIBRARIES], ids=str)
+def test_the_code_agrees_with_weigh_or_refuses(model: Described) -> None:
+    weighing = weigh(model, fields=explicit(weigh(model)))
     at, repeats = weighing.ledger.fields, weighing.model.blueprint.repeats
     function, query = python_of(weighing), ClosedForm(weighing).text(code="sql")
     columns = {name for _, _, name in COLUMN.findall(query)}
     assert function() == answer(query, {}) == weighing.parameters
-    dice = random.Random(family)  # noqa: S311
+    dice = random.Random(str(model))  # noqa: S311
     names = {name.replace(".", "_"): name for name in at if type(at[name]) is int}
     known = [name for name in names if name in columns]
     for _ in range(DRAWS):
@@ -90,7 +99,7 @@ def test_the_code_agrees_with_weigh_or_refuses(family: str) -> None:
             row[name] = min(other_size(at[names[name]], dice), most)
         changed = {names[name]: size for name, size in row.items()}
         with contextlib.suppress(ValueError):
-            assert function(**row) == total_at(family, {**explicit(weighing), **changed}), row
+            assert function(**row) == total_at(model, {**explicit(weighing), **changed}), row
         # A row of a table has every number, and the lists of this config.
         stated = {name: deep(value) for name, value in at.items() if value is not None}
         lists_and_columns = {
@@ -101,7 +110,7 @@ def test_the_code_agrees_with_weigh_or_refuses(family: str) -> None:
         total = answer(query, row)
         if total is not None:
             everything = {**explicit(weighing), **lists_and_columns, **changed}
-            assert total == total_at(family, everything), row
+            assert total == total_at(model, everything), row
 
 
 def test_more_dense_layers_than_layers_are_refused() -> None:

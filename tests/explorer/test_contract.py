@@ -60,6 +60,36 @@ def test_the_page_gives_the_totals_of_python_at_random_settings(tmp_path: Path) 
     assert found["same"] > 8 * len(FAMILIES)
 
 
+OF_LIBRARIES: tuple[dict[str, Any], ...] = (
+    {"architecture": "convnext_atto", "pretrained_cfg": {}},
+    {"architecture": "vit_tiny_patch16_224", "pretrained_cfg": {"num_classes": 7}},
+    {"architecture": "mixer_b16_224", "pretrained_cfg": {}},
+    {"_class_name": "FluxTransformer2DModel", "num_layers": 3},
+    {"_class_name": "AutoencoderKL"},
+)
+
+
+@needs_node
+def test_the_page_gives_the_totals_of_models_of_libraries(tmp_path: Path) -> None:
+    cases = [case for config in OF_LIBRARIES for case in explored.settings_of(config, 8, "page")]
+    file = tmp_path / "cases.jsonl"
+    file.write_text("\n".join(map(json.dumps, cases)))
+    done = run_node("equal.mjs", str(file))
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads(done.stdout.splitlines()[0])
+    assert found["families"] == len(OF_LIBRARIES)
+    assert found["same"] > 6 * len(OF_LIBRARIES)
+
+
+@pytest.mark.parametrize("config", OF_LIBRARIES, ids=str)
+def test_the_config_that_a_page_saves_is_one_of_its_library(config: dict[str, Any]) -> None:
+    weighing = wb.weigh(config)
+    saved = contract(weighing)["config"]
+    assert "model_type" not in saved
+    again = find(saved)
+    assert again.fields == weighing.model.fields
+
+
 @needs_node
 def test_the_page_gives_the_figures_of_runs(tmp_path: Path) -> None:
     runs = tmp_path / "runs.jsonl"

@@ -126,6 +126,34 @@ def test_an_architecture_without_a_blueprint_is_refused_with_similar_ones() -> N
         wb.weigh(config("vit_base_patch16_223"))
 
 
+@pytest.mark.parametrize("architecture", ["convnext_tiny", "convnext_atto", VIT, "mixer_b16_224"])
+@pytest.mark.parametrize("by", ["component", "role"])
+def test_its_formulas_have_the_values_of_its_tensors(architecture: str, by: str) -> None:
+    written = wb.formula(config(architecture)).to_dict(by=by)  # refuses formulas that differ
+    assert written["parameters"]["value"] == wb.weigh(config(architecture)).parameters
+
+
+def test_a_convolution_is_not_packed_or_adapted_as_a_linear_module() -> None:
+    linear, convolutions = config("convnext_tiny"), config("convnext_atto")
+    assert adapted(linear) == {"fc1", "fc2", "fc"}
+    assert adapted(convolutions) == {"fc"}  # with conv_mlp
+    assert packed(linear) == 2 * sum((3, 3, 9, 3)) + 1
+    assert packed(convolutions) == 1
+
+
+def packed(of: dict[str, Any]) -> int:
+    """Return the number of weights that a file in FP8 packs, each with its scales."""
+    (in_fp8,) = (
+        each for each in wb.quantize(of, "fp8").to_dict()["types"] if each["name"] == "FP8"
+    )
+    return int(in_fp8["tensors"]) // 2
+
+
+def adapted(of: dict[str, Any]) -> set[str]:
+    """Return the ends of the modules that an adapter of all linear modules has."""
+    return {group["target"] for group in wb.lora(of, targets="all-linear").to_dict()["groups"]}
+
+
 @pytest.mark.parametrize(
     "other",
     [

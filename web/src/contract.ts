@@ -61,6 +61,8 @@ export interface Contract {
   dtype: string;
   bits: number;
   config: Record<string, unknown>;
+  /** The field of the config with all others, if they are not in it themselves. */
+  inside?: string;
   fields: Record<string, Tree>;
   /** Fields without a dial: sub-configs, and what would be in one that is absent. */
   fixed: string[];

@@ -23,7 +23,7 @@ export function config({ data, changes, model }: Explorer): string {
   const whole = structuredClone(data.config) as any, env = model.fields(changes);
   for (const name in changes) {
     const [last, ...parents] = name.split(".").reverse();
-    let inside = whole;
+    let inside = data.inside ? whole[data.inside] : whole;
     for (const parent of parents.reverse()) inside = inside[parent] ??= {};
     inside[last] = env[name];
   }

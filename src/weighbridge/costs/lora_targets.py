@@ -11,6 +11,7 @@ from functools import cache
 from weighbridge import data
 from weighbridge.blueprint.paths import above
 from weighbridge.costs.lora_settings import ALL_LINEAR, PATTERN, check_parameters
+from weighbridge.costs.weight_classes import class_with_weight
 from weighbridge.errors import UsageError
 from weighbridge.lean_typing import TYPE_CHECKING, NamedTuple
 from weighbridge.ledger.rows import in_checkpoint_order
@@ -62,7 +63,19 @@ def modules_of(ledger: Ledger) -> dict[str, BaseModule]:
         owner = row.name.rpartition(".")[0]
         if owner:
             modules[owner].rows[last] = row
+    for path, module in modules.items():
+        if "|" in module.class_name:
+            modules[path] = _of_one_class(module)
     return modules
+
+
+def _of_one_class(module: BaseModule) -> BaseModule:
+    """Return a module that may have several classes with the one that its weight shows."""
+    weight = module.rows.get("weight")
+    if weight is None:
+        return module._replace(kind="")
+    class_name = class_with_weight(module.class_name, len(weight.shape))
+    return module._replace(class_name=class_name, kind=kind_of(class_name))
 
 
 def _with_indices(template: str, indices: Mapping[str, int]) -> str:
@@ -76,15 +89,12 @@ def kind_of(class_name: str) -> str:
     """Return the kind of module that a class is to peft; empty if it cannot be adapted.
 
     Example:
-        >>> kind_of("FalconLinear"), kind_of("Linear | Identity"), kind_of("LayerNorm")
-        ('Linear', 'Linear', '')
+        >>> kind_of("FalconLinear"), kind_of("LayerNorm")
+        ('Linear', '')
     """
     classes = data.read_toml("facts/lora.toml")["classes"]
-    for name in class_name.split(" | "):
-        for kind, members in classes.items():
-            if name in members:
-                return str(kind)
-    return ""
+    kinds = (kind for kind, members in classes.items() if class_name in members)
+    return next(kinds, "")
 
 
 class Chosen(NamedTuple):

@@ -10,6 +10,7 @@ from math import ceil, prod
 
 from weighbridge.algebra.expr import evaluate
 from weighbridge.blueprint.paths import above
+from weighbridge.costs.weight_classes import class_with_weight
 from weighbridge.errors import ExpressionError
 from weighbridge.lean_typing import TYPE_CHECKING, NamedTuple
 from weighbridge.units import stored_bytes
@@ -325,7 +326,7 @@ def _module_class(entry: Entry, module: str) -> str:
         return ""
     if not module and entry.template.role.startswith(f"{EXPERT}."):
         return EXPERT
-    return module
+    return class_with_weight(module, len(entry.shape))
 
 
 def _in_places(weight: FileWeight, entry: Entry, depth: int) -> Iterator[FileWeight]:

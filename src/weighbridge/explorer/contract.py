@@ -18,7 +18,12 @@ from weighbridge.data import LANGUAGES
 from weighbridge.errors import WeighbridgeError
 from weighbridge.explorer.flow_contract import flow_contract
 from weighbridge.explorer.running import run_of_page
-from weighbridge.explorer.settings import Bench, fields_without_dial, following_fields
+from weighbridge.explorer.settings import (
+    Bench,
+    config_to_save,
+    fields_without_dial,
+    following_fields,
+)
 from weighbridge.explorer.trees import TreeTable, value_json
 from weighbridge.explorer.why import derivation
 from weighbridge.lean_typing import TYPE_CHECKING
@@ -64,7 +69,7 @@ def contract(weighing: Weighing) -> dict[str, Any]:
         "source": blueprint.source,
         "dtype": ledger.dtype,
         "bits": DTYPE_BITS[ledger.dtype],
-        "config": bench.config,
+        **_config(bench),
         **_about_fields(weighing, table),
         "repeat": {name: table.number(tree) for name, tree in _repeats(ledger).items()},
         "tensors": [_as_tensor(template, ledger, table) for template in _all_templates(ledger)],
@@ -82,6 +87,12 @@ def contract(weighing: Weighing) -> dict[str, Any]:
         "flow": flow_contract(weighing, table),
     }
     return {**made, "trees": table.trees}
+
+
+def _config(bench: Bench) -> dict[str, Any]:
+    """Return the config that the page saves; ``inside`` is the field of it with all others."""
+    config, inside = config_to_save(bench.config)
+    return {"config": config, "inside": inside} if inside else {"config": config}
 
 
 def _argument(model: Model) -> str:

@@ -6,6 +6,7 @@ from weighbridge.algebra.expr import evaluate, is_number
 from weighbridge.answers.weigh import Weighing
 from weighbridge.errors import WeighbridgeError
 from weighbridge.lean_typing import TYPE_CHECKING
+from weighbridge.models import libraries, timm_configs
 from weighbridge.models.find import find, thawed
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def explicit_config(model: Model, more: Iterable[str] = ()) -> dict[str, Any]:
     one has every sub-config, so changing a field in it changes no other.
     """
     blueprint, following = model.blueprint, frozenset(following_fields(model))
-    config: dict[str, Any] = {"model_type": blueprint.family}
+    config = _named(model)
     config |= {name: model.config[name] for name in _KEPT if name in model.config}
     absent = absent_configs(model)
     for path, family in blueprint.configs.items():
@@ -68,6 +69,21 @@ def explicit_config(model: Model, more: Iterable[str] = ()) -> dict[str, Any]:
         if name in model.given:
             _set_field(config, name, thawed(model.given[name]))
     return config
+
+
+def _named(model: Model) -> dict[str, Any]:
+    """Return the fields by which a config says which model it is of."""
+    if model.blueprint.is_of_transformers or model.blueprint.where:
+        return {"model_type": model.blueprint.family}
+    names = (*libraries.LIBRARIES, timm_configs.NAME, timm_configs.PRETRAINED)
+    return {name: model.config[name] for name in names if name in model.config}
+
+
+def config_to_save(config: dict[str, Any]) -> tuple[dict[str, Any], str]:
+    """Return an explicit config as its library writes it, and the field of it with the others."""
+    if timm_configs.is_of_timm(config):
+        return timm_configs.as_written(config), timm_configs.ARGUMENTS
+    return config, ""
 
 
 def absent_configs(model: Model) -> list[str]:
@@ -119,7 +135,7 @@ class Bench:
         def own_blueprint(_config: Mapping[str, Any], _where: str) -> Blueprint:
             return own
 
-        if own.where:
+        if own.where or not own.is_of_transformers:
             reading = own_blueprint
         found = find(self.config, changes, blueprint=reading, class_name=self.class_name)
         return Weighing(found, self.class_name, self._dtype)

@@ -286,11 +286,11 @@ class Ledger:
 
     def formula_of(self, groups: Iterable[RowGroup], *, active: bool = False) -> Polynomial:
         """Return the formula in letters for some groups together, or for their active part."""
-        by_template: dict[str, list[Entry]] = {}
+        by_template: dict[Template, list[Entry]] = {}
         for group in groups:
             for entry in group.entries:
                 if not entry.tied:
-                    by_template.setdefault(entry.template.name, []).append(entry)
+                    by_template.setdefault(entry.template, []).append(entry)
         formula = Polynomial({})
         for entries in by_template.values():
             formula += self._in_letters(entries, active=active)
@@ -301,7 +301,7 @@ class Ledger:
         template = entries[0].template
         places = sum(len(entry.indices) for entry in entries)
         is_whole = not any(entry.part for entry in entries)
-        if is_whole and places == self._untied_places[template.name]:
+        if is_whole and places == self.untied_places(template):
             formula = self.letters.every(template, active=active)
             if formula is not None:
                 return formula
@@ -322,17 +322,17 @@ class Ledger:
         return Letters(self.blueprint, self.fields)
 
     @cached_property
-    def _untied_places(self) -> Counter[str]:
-        """The number of places in which each template is not tied, by its name."""
-        places = Counter[str]()
+    def _untied_places(self) -> Counter[Template]:
+        """The number of places in which each template exists and is not tied."""
+        places = Counter["Template"]()
         for entry in self.entries:
             if not entry.tied:
-                places[entry.template.name] += len(entry.indices)
+                places[entry.template] += len(entry.indices)
         return places
 
-    def untied_places(self, template_name: str) -> int:
+    def untied_places(self, template: Template) -> int:
         """Return the number of places in which a template exists and is not tied."""
-        return self._untied_places[template_name]
+        return self._untied_places[template]
 
     def buffers(self) -> list[Row]:
         """Return the tensors that are not parameters but are stored in some checkpoints."""

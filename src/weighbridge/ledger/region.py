@@ -185,7 +185,7 @@ class _Conditions:
         repeat = {index: self.blueprint.repeat[index] for index in template.repeat}
         dims = [self.blueprint.dims[dim] for dim in template.dims]
         loops, factors = product_of(repeat, dims, template.varies)
-        if not self.ledger.untied_places(template.name):
+        if not self.ledger.untied_places(template):
             yield from self._of_absence(loops, inside, repeat.values())
             return
         for tree in factors:

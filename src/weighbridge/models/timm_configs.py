@@ -26,7 +26,9 @@ NAME = "architecture"
 
 PRETRAINED = "pretrained_cfg"
 """The field with what the weights of a config of timm were made for."""
-_ARGUMENTS = "model_args"
+ARGUMENTS = "model_args"
+"""The field with the arguments that a config of timm gives the class."""
+
 _AS_SIZE = "timm writes three numbers there: channels, height and width"
 _AS_ARGUMENTS = "timm writes arguments of the class there"
 _NAMING = frozenset((NAME, PRETRAINED, "model_type", "architectures"))
@@ -74,7 +76,7 @@ def with_arguments(config: Config, where: str) -> dict[str, Any]:
     about = architectures().get(config[NAME])
     if about is None:
         raise _unknown(config[NAME], where)
-    pretrained, stated = (_object_in(config, name, where) for name in (PRETRAINED, _ARGUMENTS))
+    pretrained, stated = (_object_in(config, name, where) for name in (PRETRAINED, ARGUMENTS))
     for name in _NAMING.intersection(stated):
         raise _misformed(f"model_args.{name}", stated[name], _AS_ARGUMENTS, where)
     given = {**about["arguments"], **dict.fromkeys(about.get("null", ())), **stated}
@@ -83,6 +85,22 @@ def with_arguments(config: Config, where: str) -> dict[str, Any]:
     if "img_size" in given:
         given["img_size"] = _side(given["img_size"])
     return {NAME: config[NAME], PRETRAINED: {}, **given}
+
+
+def as_written(config: Config) -> dict[str, Any]:
+    """Return a config with arguments, such as `with_arguments` gives, in the form of timm's own.
+
+    An argument of the architecture that it leaves out is null there.
+
+    Example:
+        >>> flat = {"architecture": "vit_tiny_patch16_224", "pretrained_cfg": {}, "depth": 3}
+        >>> as_written(flat)["model_args"]
+        {'patch_size': None, 'embed_dim': None, 'depth': 3, 'num_heads': None}
+    """
+    named = {name: value for name, value in config.items() if name in _NAMING}
+    of_the_architecture = architectures()[config[NAME]]["arguments"]
+    given = {name: value for name, value in config.items() if name not in _NAMING}
+    return {**named, ARGUMENTS: {**dict.fromkeys(of_the_architecture), **given}}
 
 
 def _of_the_weights(
