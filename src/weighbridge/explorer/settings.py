@@ -53,7 +53,7 @@ def explicit_config(model: Model, more: Iterable[str] = ()) -> dict[str, Any]:
     one has every sub-config, so changing a field in it changes no other.
     """
     blueprint, following = model.blueprint, frozenset(following_fields(model))
-    config = _named(model)
+    config = _naming(model)
     config |= {name: model.config[name] for name in _KEPT if name in model.config}
     absent = absent_configs(model)
     for path, family in blueprint.configs.items():
@@ -71,7 +71,7 @@ def explicit_config(model: Model, more: Iterable[str] = ()) -> dict[str, Any]:
     return config
 
 
-def _named(model: Model) -> dict[str, Any]:
+def _naming(model: Model) -> dict[str, Any]:
     """Return the fields by which a config says which model it is of."""
     if model.blueprint.is_of_transformers or model.blueprint.where:
         return {"model_type": model.blueprint.family}
@@ -82,7 +82,7 @@ def _named(model: Model) -> dict[str, Any]:
 def config_to_save(config: dict[str, Any]) -> tuple[dict[str, Any], str]:
     """Return an explicit config as its library writes it, and the field of it with the others."""
     if timm_configs.is_of_timm(config):
-        return timm_configs.as_written(config), timm_configs.ARGUMENTS
+        return timm_configs.as_timm_writes(config), timm_configs.ARGUMENTS
     return config, ""
 
 

@@ -87,14 +87,14 @@ def with_arguments(config: Config, where: str) -> dict[str, Any]:
     return {NAME: config[NAME], PRETRAINED: {}, **given}
 
 
-def as_written(config: Config) -> dict[str, Any]:
+def as_timm_writes(config: Config) -> dict[str, Any]:
     """Return a config with arguments, such as `with_arguments` gives, in the form of timm's own.
 
     An argument of the architecture that it leaves out is null there.
 
     Example:
         >>> flat = {"architecture": "vit_tiny_patch16_224", "pretrained_cfg": {}, "depth": 3}
-        >>> as_written(flat)["model_args"]
+        >>> as_timm_writes(flat)["model_args"]
         {'patch_size': None, 'embed_dim': None, 'depth': 3, 'num_heads': None}
     """
     named = {name: value for name, value in config.items() if name in _NAMING}
