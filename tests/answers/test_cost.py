@@ -786,3 +786,22 @@ def test_operations_of_another_library_are_not_to_be_derived() -> None:
     config = {"architecture": "vit_tiny_patch16_224", "pretrained_cfg": {}}
     with pytest.raises(ModelError, match="recorded for families of transformers"):
         wb.cost(config)
+
+
+@pytest.mark.parametrize("place", ["", "text_config."])
+def test_more_tokens_than_a_config_has_positions_are_noted(place: str) -> None:
+    config = {"model_type": "qwen3", "max_position_embeddings": 40960}
+    if place:
+        config = {"model_type": "llava", "text_config": {**config, "model_type": "llama"}}
+    notes = {
+        tokens: (
+            wb.cost(config, sequence=tokens).notes,
+            wb.cost(config, decode=True, past=tokens - 1).notes,
+            wb.cache(config, context=tokens).notes,
+            wb.serve(config, on="H100", context=tokens).notes,
+        )
+        for tokens in (40960, 40961)
+    }
+    beyond = "40,961 tokens are more than the model's positions: max_position_embeddings is 40,960"
+    assert not any("positions" in note for each in notes[40960] for note in each)
+    assert all(each[-1] == beyond for each in notes[40961])

@@ -107,6 +107,14 @@ def test_what_cannot_be_is_refused_with_the_reason(
     assert bool(out) == (not reason)
 
 
+def test_weights_of_no_known_kind_are_named_as_serve_takes_them(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    command = ["serve", "llama", "--on", "H100", "--context", "8", "--weights", "q9"]
+    assert main(command) == 2
+    assert "no such quantisation (weights = 'q9')" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("lang", ["en", "zh"])
 @pytest.mark.parametrize("by", ["type", "component", "tensor"])
 def test_every_form_is_printed(by: str, lang: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -37,15 +37,15 @@ def error_of(capsys: pytest.CaptureFixture[str], *words: str) -> str:
         ),
         (("params", "bert", "--json"), "there is no command `params`. Did you mean `weigh`?"),
         (
-            ("bert", "gpt2"),
+            ("bert", "large", "one"),
             (
                 "there is no command `bert`. `weighbridge --help` lists them; `weighbridge bert` "
                 "weighs one model."
             ),
         ),
         (
-            ("weigh", "bert", "gpt2"),
-            "`weighbridge weigh` does not take `gpt2`. See `weighbridge weigh --help`.",
+            ("weigh", "bert", "large", "one"),
+            "`weighbridge weigh` does not take `large one`. See `weighbridge weigh --help`.",
         ),
     ],
     ids=str,
@@ -82,6 +82,16 @@ def test_words_that_begin_several_names_are_answered_with_these(
 def test_words_that_several_models_have_name_them(capsys: pytest.CaptureFixture[str]) -> None:
     message = error_of(capsys, "mistral", "7b")
     assert message.startswith("'mistral 7b': several models fit this name. Did you mean mistralai/")
+
+
+@pytest.mark.parametrize("command", [(), ("weigh",), ("explain",)])
+@pytest.mark.parametrize("models", [("bert", "gpt2"), ("bert-base-chinese", "roberta-base")])
+def test_two_models_are_for_compare(
+    capsys: pytest.CaptureFixture[str], command: tuple[str, ...], models: tuple[str, str]
+) -> None:
+    message = error_of(capsys, *command, *models)
+    assert message.endswith(f"Compare models with `weighbridge compare {' '.join(models)}`.")
+    assert main(["compare", *models]) == 1
 
 
 def test_a_word_near_no_command_is_a_name(capsys: pytest.CaptureFixture[str]) -> None:
@@ -131,5 +141,5 @@ def test_options_may_stand_between_words(
 def test_words_that_are_too_many_in_any_order_are_refused(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    message = "`weighbridge cost` does not take `bert`. See `weighbridge cost --help`."
-    assert error_of(capsys, "cost", "gpt2", "--seq", "8", "bert") == message
+    message = "`weighbridge cost` does not take `of it`. See `weighbridge cost --help`."
+    assert error_of(capsys, "cost", "gpt2", "--seq", "8", "of", "it") == message

@@ -7,7 +7,13 @@ from pathlib import Path
 
 from weighbridge import data, units
 from weighbridge.answers.answer import TabularAnswer
-from weighbridge.answers.recorded import check_positions, check_size, recorded, recorded_dtype
+from weighbridge.answers.recorded import (
+    beyond_positions,
+    check_positions,
+    check_size,
+    recorded,
+    recorded_dtype,
+)
 from weighbridge.blueprint.operations import COMPUTE
 from weighbridge.blueprint.paths import is_index
 from weighbridge.costs import costs
@@ -154,8 +160,8 @@ class Cache(TabularAnswer):
 
     @property
     def notes(self) -> list[str]:
-        """Notes on how the config was read."""
-        return list(self.found.notes)
+        """Notes on how the config was read, and on its positions."""
+        return [*self.found.notes, *beyond_positions(self.found, self.context)]
 
     def _held(self, context: int, batch: int) -> list[Operation]:
         """Return what the cache holds with a number of tokens: those before a step, and its own."""

@@ -6,7 +6,13 @@ from functools import cached_property
 
 from weighbridge import units
 from weighbridge.answers.answer import TabularAnswer
-from weighbridge.answers.recorded import check_positions, check_size, recorded, recorded_dtype
+from weighbridge.answers.recorded import (
+    beyond_positions,
+    check_positions,
+    check_size,
+    recorded,
+    recorded_dtype,
+)
 from weighbridge.blueprint.bind import bound_size
 from weighbridge.costs import costs
 from weighbridge.costs.attribution import Attribution
@@ -291,8 +297,9 @@ class RunCost(TabularAnswer):
 
     @property
     def notes(self) -> list[str]:
-        """Notes on how the config was read, and on the kernels."""
-        notes = [*self.found.notes, *self._notes]
+        """Notes on how the config was read, on the kernels and on the positions."""
+        tokens = max(self.run.target or self.run.sequence or 0, (self.run.past or -1) + 1)
+        notes = [*self.found.notes, *self._notes, *beyond_positions(self.found, tokens)]
         if self.found.uses("choices"):
             notes.append(f"each sequence is given with {self.names['choices']} choices")
         if self.run.training and self.found.weighing.model.given.get(_CHECKPOINTING) is True:

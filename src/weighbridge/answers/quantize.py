@@ -81,8 +81,10 @@ def quantize(
     return _quantized(weighing, to, imatrix=imatrix)
 
 
-def quantized_bytes(model: Described | Weighing, to: str) -> int:
+def quantized_bytes(model: Described | Weighing, to: str, option: str = "to") -> int:
     """Return the bytes of the tensors of a quantised model: what its weights take in memory.
+
+    ``option`` is what messages call ``to``.
 
     Raises:
         UsageError, ModelError, ConfigError: as for `quantize`.
@@ -92,11 +94,13 @@ def quantized_bytes(model: Described | Weighing, to: str) -> int:
         9082904576
     """
     if isinstance(model, Weighing):
-        return _quantized(model, to).tensor_bytes
+        return _quantized(model, to, option=option).tensor_bytes
     return quantize(model, to).tensor_bytes
 
 
-def _quantized(weighing: Weighing, to: str, *, imatrix: bool = False) -> Quantized:
+def _quantized(
+    weighing: Weighing, to: str, *, imatrix: bool = False, option: str = "to"
+) -> Quantized:
     if not isinstance(to, str):
         raise UsageError("to must be a name", values={"to": to}, hint="try to='q4_k_m'")
     scheme = gguf.scheme_called(to)
@@ -107,7 +111,7 @@ def _quantized(weighing: Weighing, to: str, *, imatrix: bool = False) -> Quantiz
         near = nearest(targets(), to) or targets()
         raise UsageError(
             "there is no such quantisation",
-            values={"to": to},
+            values={option: to},
             hint=f"use one of {', '.join(near)}",
         )
     if imatrix:

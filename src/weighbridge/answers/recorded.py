@@ -325,6 +325,27 @@ def check_positions(found: RecordedModel, option: str, tokens: int, after: int =
             )
 
 
+def beyond_positions(found: RecordedModel, tokens: int) -> list[str]:
+    """Return a note if there are more tokens than the positions that a config says it has.
+
+    Positions that are not learned can be computed for any number of tokens.
+
+    Example:
+        >>> qwen = recorded({"model_type": "qwen3", "max_position_embeddings": 40960})
+        >>> beyond_positions(qwen, 100_000)
+        ["100,000 tokens are more than the model's positions: max_position_embeddings is 40,960"]
+        >>> beyond_positions(qwen, 4096), beyond_positions(recorded("qwen3"), 100_000)
+        ([], [])
+    """
+    given = found.weighing.model.given
+    stated = (given.get(f"{path}{_POSITIONS[0]}") for path in ("", "text_config."))
+    most = next((number for number in stated if type(number) is int), tokens)
+    if tokens <= most:
+        return []
+    above = f"{tokens:,} tokens are more than the model's positions"
+    return [f"{above}: max_position_embeddings is {most:,}"]
+
+
 def learned_positions(found: RecordedModel) -> dict[str, int]:
     """Return the fields that say how many positions a model has learned, with their values.
 

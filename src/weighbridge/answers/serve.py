@@ -18,7 +18,12 @@ from weighbridge.answers.fitting import (
     that_fit,
     usable_bytes,
 )
-from weighbridge.answers.recorded import check_positions, check_size, learned_positions
+from weighbridge.answers.recorded import (
+    beyond_positions,
+    check_positions,
+    check_size,
+    learned_positions,
+)
 from weighbridge.costs import costs
 from weighbridge.costs.activations import Modules
 from weighbridge.costs.bounds import Bound, peak_of
@@ -232,7 +237,7 @@ class Server:
             return float(units.DTYPE_BITS[units.dtype(dtype)])
         from weighbridge.answers.quantize import quantized_bytes  # noqa: PLC0415  # few ask for it
 
-        return 8 * quantized_bytes(weighing, dtype) / weighing.parameters
+        return 8 * quantized_bytes(weighing, dtype, "weights") / weighing.parameters
 
     def label(self, weights: str | None) -> str:
         """Return the name of a form of the weights."""
@@ -322,8 +327,8 @@ class Serving(TabularAnswer):
 
     @property
     def notes(self) -> list[str]:
-        """Notes on how the config was read."""
-        return list(self.found.notes)
+        """Notes on how the config was read, and on its positions."""
+        return [*self.found.notes, *beyond_positions(self.found, self.service.context)]
 
     @cached_property
     def memory(self) -> ServingMemory:

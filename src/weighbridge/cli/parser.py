@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import os
+import re
 import sys
 from functools import partial
 from typing import Any, NoReturn
@@ -11,7 +13,12 @@ from weighbridge import __version__
 from weighbridge.cli.commands import COMMANDS, load_command
 from weighbridge.cli.output import write_out
 from weighbridge.cli.screen import screen_of
-from weighbridge.cli.wrong_turns import LeftOverError, TooManyWordsError, commands_near
+from weighbridge.cli.wrong_turns import (
+    LeftOverError,
+    TooManyModelsError,
+    TooManyWordsError,
+    commands_near,
+)
 from weighbridge.data import LANGUAGES
 from weighbridge.errors import SeveralModelsError, UnknownNameError, UsageError, shorten
 from weighbridge.render.messages import in_language
@@ -22,6 +29,7 @@ _DESCRIPTION = (
 )
 
 
+_HEADING = re.compile("^([\u4e00-\u9fff]+):$", re.MULTILINE)
 _NUMBERS = {"int": "an integer", "float": "a number"}
 
 
@@ -59,7 +67,11 @@ class CommandParser(argparse.ArgumentParser):
         if (mixed := self._mixed(words)) is not None:
             return mixed
         words_left = shorten(" ".join(rest), str)
-        raise TooManyWordsError(f"`weighbridge {words[0]}` does not take `{words_left}`", hint=hint)
+        what = f"`weighbridge {words[0]}` does not take `{words_left}`"
+        if _are_models([getattr(options, "model", ""), *rest]):
+            hint = f"compare models with `weighbridge compare {options.model} {words_left}`"
+            raise TooManyModelsError(what, hint=hint)
+        raise TooManyWordsError(what, hint=hint)
 
     def _mixed(self, words: list[str]) -> argparse.Namespace | None:
         """Parse words with options between them, as in ``run bert --each first second``.
@@ -91,6 +103,10 @@ class _HelpFormatter(argparse.HelpFormatter):
         """Return the usage, laid out by the columns of its prefix; argparse counts letters."""
         room = " " * width(prefix)
         return super()._format_usage(usage, actions, groups, room).replace(room, prefix, 1)
+
+    def format_help(self) -> str:
+        """Return the help; a Chinese heading ends in a colon of its own width."""
+        return _HEADING.sub(r"\1：", super().format_help())
 
     def _split_lines(self, text: str, width: int) -> list[str]:
         return wrap(text, width, indent="").split("\n")
@@ -137,6 +153,8 @@ def _is_model_in_words(options: argparse.Namespace, rest: list[str]) -> bool:
     """
     if not getattr(options, "model", "") or hasattr(options, "checkpoint"):
         return False
+    if _are_models([options.model, *rest]):
+        return False
     from weighbridge.blueprint.schema import is_family
     from weighbridge.models.catalogue import look_up
 
@@ -149,6 +167,16 @@ def _is_model_in_words(options: argparse.Namespace, rest: list[str]) -> bool:
             return False
         raise
     return True
+
+
+def _are_models(words: list[str]) -> bool:
+    """Whether each word is a model by itself: a family, a file, or a whole name in the catalogue."""
+    from weighbridge.blueprint.schema import is_family
+    from weighbridge.models.catalogue import entry_of
+
+    return all(
+        is_family(word) or os.path.exists(word) or entry_of(word) is not None for word in words
+    )
 
 
 def _as_sentence(help_text: str, lang: str) -> str:

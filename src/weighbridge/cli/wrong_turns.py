@@ -28,6 +28,10 @@ class TooManyWordsError(LeftOverError):
     """More words than the command accepts."""
 
 
+class TooManyModelsError(LeftOverError):
+    """More models than the command accepts."""
+
+
 def explained(error: WeighbridgeError, words: Sequence[str]) -> WeighbridgeError:
     """Return an error that names commands similar to the first word, or else the same error.
 
@@ -38,6 +42,8 @@ def explained(error: WeighbridgeError, words: Sequence[str]) -> WeighbridgeError
         there is no command `memory`. Did you mean `cost` or `measure`?
     """
     if not words or words[0] in COMMANDS or words[0].startswith("-"):
+        return error
+    if isinstance(error, TooManyModelsError):
         return error
     word = shorten(words[0], str)
     commands = [f"`{command}`" for command in commands_near(words[0])]
