@@ -170,7 +170,7 @@ def _is_model_in_words(options: argparse.Namespace, rest: list[str]) -> bool:
 
 
 def _are_models(words: list[str]) -> bool:
-    """Whether each word is a model by itself: a family, a file, or a whole name in the catalogue."""
+    """Whether each word is a model by itself: a family, a file, or a name in the catalogue."""
     from weighbridge.blueprint.schema import is_family
     from weighbridge.models.catalogue import entry_of
 
