@@ -6,7 +6,7 @@ Run it in an environment with timm (tools/timm_models.toml has the versions and 
 ``architectures``    writes data/facts/timm.toml: the class of each architecture, and the arguments
                      that it gives the class; or writes it again for those that begin with a name
 ``examples``         writes tests/data/timm.json: configs as timm writes them, with their true
-                     counts, for the tests
+                     counts, for the tests; and timm_names.json, with those of its models by name
 
 An architecture is listed if the blueprint of its class gives the names, shapes and ties of all
 parameters that timm builds from a config that names it: at its own settings and at others. What an
@@ -49,6 +49,7 @@ DATA = Path(__file__).parents[1] / "src/weighbridge/data"
 SHIPPED = DATA / "blueprints/timm"
 FACTS = DATA / "facts/timm.toml"
 EXAMPLES = Path(__file__).parents[1] / "tests/data/timm.json"
+NAMED = EXAMPLES.with_name("timm_names.json")
 LIMIT_SECONDS = 600
 
 NOT_ARGUMENTS = (timm_configs.NAME, timm_configs.PRETRAINED)
@@ -108,6 +109,26 @@ def entry_of(architecture: str) -> dict[str, Any]:
     return {"class": kind.__name__, "arguments": arguments}
 
 
+def weights_of(architecture: str) -> dict[str, dict[str, Any]]:
+    """Return what the weights of an architecture were made for, by tag, timm's own choice first.
+
+    What a config assumes is left out. An architecture without weights has one tag, which is empty.
+    """
+    from timm.models import get_pretrained_cfg, list_pretrained  # noqa: PLC0415
+
+    chosen = get_pretrained_cfg(architecture)
+    tags = [name.partition(".")[2] for name in list_pretrained(f"{architecture}.*")]
+    tags.sort(key=(chosen.tag if chosen else "").__ne__)
+    weights = {}
+    for tag in tags or [""]:
+        cfg = get_pretrained_cfg(f"{architecture}.{tag}" if tag else architecture)
+        stated = {name: getattr(cfg, name) for name in _KEPT} if cfg else {}
+        weights[tag] = {
+            name: as_data(value) for name, value in stated.items() if value != _ASSUMED[name]
+        }
+    return weights
+
+
 def as_data(value: Any) -> Any:
     """Return an argument as a config states it: code by its address, or as text."""
     if isinstance(value, list | tuple):
@@ -135,7 +156,9 @@ def configs_of(architecture: str) -> Iterator[dict[str, Any]]:
     yield {"architecture": architecture, "pretrained_cfg": other}
 
 
-_KEPT = ("num_classes", "input_size", "fixed_input_size")
+_ASSUMED = {"num_classes": 1000, "input_size": (3, 224, 224), "fixed_input_size": False}
+"""What a config assumes that does not say what its weights were made for."""
+_KEPT = tuple(_ASSUMED)
 
 
 def built(config: Mapping[str, Any]) -> nn.Module:
@@ -294,12 +317,14 @@ def facts_text(found: Mapping[str, Mapping[str, Any]]) -> str:
     about = f"The architectures of timm {timm.__version__}: the class that each calls"
     lines = [
         f"# {about}, and the arguments that it gives.",
-        "# Those of `null` are null.",
+        "# Those of `null` are null. `weights` has what the weights of each tag were made for.",
         "# `python tools/timm_models.py architectures` writes this file; do not edit it.",
         "",
         "[architectures]",
     ]
     lines += [f"{name} = {value_text(entry)}" for name, entry in found.items()]
+    lines += ["", "[weights]"]
+    lines += [f"{name} = {value_text(weights_of(name))}" for name in found]
     return "\n".join(lines) + "\n"
 
 
@@ -315,6 +340,19 @@ def examples() -> list[dict[str, Any]]:
             if written[entry["class"]] <= _WRITTEN:
                 found.append({"config": as_written(config), **numbers})
     return found
+
+
+def named_examples() -> Iterator[tuple[str, list[Any]]]:
+    """Yield the name of each model of timm, with its true count and a hash of its shapes."""
+    import timm  # noqa: PLC0415
+    import torch  # noqa: PLC0415
+
+    for architecture in timm_configs.architectures():
+        for tag in weights_of(architecture):
+            name = f"{architecture}.{tag}".removesuffix(".")
+            with torch.device("meta"):
+                shapes = shapes_of(timm.create_model(name))
+            yield name, [total(shapes), shapes_hash(shapes)]
 
 
 def as_written(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -349,6 +387,8 @@ def main() -> int:
     if options.action == "examples":
         lines = ",\n".join(json.dumps(example) for example in examples())
         EXAMPLES.write_text(f"[\n{lines}\n]\n")
+        lines = ",\n".join(json.dumps({name: true})[1:-1] for name, true in named_examples())
+        NAMED.write_text(f"{{\n{lines}\n}}\n")
     elif options.action == "architectures":
         FACTS.write_text(facts_text(architectures(options.names)))
     else:

@@ -23,6 +23,9 @@ from weighbridge.models.find import find
 EXAMPLES: list[dict[str, Any]] = json.loads(
     Path(__file__).parents[1].joinpath("data/timm.json").read_text()
 )
+NAMED: dict[str, list[Any]] = json.loads(
+    Path(__file__).parents[1].joinpath("data/timm_names.json").read_text()
+)
 NAMES = schema.library_names("timm")
 CLASSES = sorted({name.partition("-")[0] for name in NAMES})
 WRITTEN = [example for example in EXAMPLES if "num_features" in example["config"]]
@@ -119,6 +122,36 @@ def test_a_value_that_timm_would_not_take_is_refused(fields: dict[str, Any], hin
     with pytest.raises(ConfigError) as refused:
         wb.weigh(config(**fields), strict=True)
     assert hint in refused.value.hint
+
+
+def test_a_model_is_found_by_its_name_in_timm() -> None:
+    for name, (parameters, true_hash) in NAMED.items():
+        weighing = wb.weigh(f"timm/{name}")
+        shapes = {row.name: (tuple(row.shape), row.tied_to) for row in weighing.rows}
+        assert weighing.parameters == parameters, name
+        assert shapes_hash(shapes) == true_hash, name
+        assert wb.weigh(name).parameters == parameters
+    architectures = {name.partition(".")[0] for name in NAMED}
+    assert architectures == timm_configs.architectures().keys()
+
+
+def test_without_a_tag_it_has_the_weights_that_timm_chooses() -> None:
+    chosen = NAMED["vit_base_patch16_clip_224.laion2b_ft_in12k_in1k"][0]
+    assert wb.weigh("vit_base_patch16_clip_224").parameters == chosen
+    assert wb.weigh(VIT, fields={"num_classes": 7}).parameters == 85_804_039
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("convnext_atto.d3_in1k", "no such weights of convnext_atto. Name one of its tags, such"),
+        ("timm/resnet50.a1_in1k", "`weighbridge inspect hf://timm/resnet50.a1_in1k` counts"),
+        ("timm/none", "there is no blueprint for the timm architecture none"),
+    ],
+)
+def test_a_name_that_timm_lacks_or_no_blueprint_covers_is_refused(name: str, message: str) -> None:
+    with pytest.raises(ModelError, match=message):
+        wb.weigh(name)
 
 
 def test_an_architecture_without_a_blueprint_is_refused_with_similar_ones() -> None:

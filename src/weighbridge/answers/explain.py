@@ -684,7 +684,7 @@ def title_name(model: Model) -> str:
     For a config from a file or an object, it is the name that the config states, if that is not a
     path, and otherwise its family.
     """
-    if model.origin == "catalogue":
+    if model.origin in ("catalogue", "timm"):
         return model.where
     address = re.match(r"hf://([^/]+/[^/@]+)", model.where)
     if address:

@@ -97,7 +97,7 @@ def _config(bench: Bench) -> dict[str, Any]:
 
 def _argument(model: Model) -> str:
     """Return the model of a command line that gives the same numbers."""
-    if model.origin in ("catalogue", "defaults", "file"):
+    if model.origin in ("catalogue", "defaults", "file", "timm"):
         return shlex.quote(model.where)
     return "config.json"
 

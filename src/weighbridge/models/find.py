@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     Described = str | os.PathLike[str] | Config | ConfigObject | Module
     Reading = Callable[[Config, str], Blueprint]
 
-ORIGINS = ("catalogue", "defaults", "file", "given", "memory", "module", "stdin")
+ORIGINS = ("catalogue", "defaults", "file", "given", "memory", "module", "stdin", "timm")
 """The possible origins of a config."""
 
 _MOST_FIELDS = 24  # of a family, in a message
@@ -486,6 +486,11 @@ def _looked_up(name: str) -> NamedConfig:
         page = _at_page(f"https://{name}")
         if page is not None:
             return page
+    from weighbridge.models import timm_configs  # noqa: PLC0415  # most are of transformers
+
+    of_timm = timm_configs.config_named(name)
+    if of_timm is not None:
+        return NamedConfig(name, "timm", "", of_timm)
     try:
         return _released(*catalogue.look_up(name))
     except ModelError:

@@ -60,6 +60,42 @@ def architecture_class(config: Config) -> str | None:
     return None if about is None else about["class"]
 
 
+def config_named(name: str) -> dict[str, Any] | None:
+    """Return the config of a model by its name in timm; None if there is no such model.
+
+    Without the tag of its weights, it is the model with those that timm chooses.
+
+    Raises:
+        ModelError: the name begins with "timm/", or names an architecture, but not a known model.
+
+    Example:
+        >>> config_named("timm/vit_tiny_patch16_224.augreg_in21k")["pretrained_cfg"]["num_classes"]
+        21843
+        >>> config_named("convnext_atto")
+        {'architecture': 'convnext_atto', 'pretrained_cfg': {'tag': 'd2_in1k'}}
+        >>> config_named("bert_base") is None
+        True
+    """
+    is_of_timm = name.startswith(f"{LIBRARY}/")
+    if "_" not in name and not is_of_timm:
+        return None
+    architecture, _, tag = name.removeprefix(f"{LIBRARY}/").partition(".")
+    weights = data.read_toml("facts/timm.toml")["weights"].get(architecture)
+    if weights is None:
+        if is_of_timm:
+            raise _unknown(architecture, name)
+        return None
+    tag = tag or next(iter(weights))
+    if tag not in weights:
+        near = nearest(weights, tag) or list(weights)
+        raise ModelError(
+            f"timm has no such weights of {architecture}",
+            where=name,
+            hint=f"name one of its tags, such as {either(near)}",
+        )
+    return {NAME: architecture, PRETRAINED: {"tag": tag, **weights[tag]}}
+
+
 def with_arguments(config: Config, where: str) -> dict[str, Any]:
     """Return a config of timm as its architecture and the arguments that its class is given.
 
@@ -139,12 +175,16 @@ def _unknown(architecture: str, where: str) -> ModelError:
     nearby = ""
     if near := nearest(listed, architecture):
         nearby = f", such as {either(near)}"
-    folder = os.path.dirname(where) or "." if where.endswith(".json") else "CHECKPOINT"
+    path = "CHECKPOINT"
+    if where.startswith(f"{LIBRARY}/"):
+        path = f"hf://{where}"
+    elif where.endswith(".json"):
+        path = os.path.dirname(where) or "."
     return ModelError(
         f"there is no blueprint for the timm architecture {shorten(architecture, str)}",
         where=where,
         hint=f"{len(listed)} architectures of timm have one{nearby}; "
-        f"`weighbridge inspect {folder}` counts a checkpoint in it",
+        f"`weighbridge inspect {path}` counts what is in its files",
     )
 
 
