@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
     from weighbridge.algebra.expr import Tree
     from weighbridge.derive.operations.draws import Draws, RunDraw
+    from weighbridge.derive.operations.questions import Question
     from weighbridge.derive.operations.runs import RecordedByKind
 
 Texts = dict[str, dict[str, list[str]]]
@@ -421,10 +422,14 @@ class Drafting:
             kind = path.partition(" ")[0]
             settings = [setting for setting in counts if _records(setting, kind)]
             places = list(itertools.product(settings, self._all_indices(path)))
-            for text in texts_at_path:
-                times = np.array([counts[setting][path, text, at] for setting, at in places])
-                for least in range(1, int(times.max()) + 1):
-                    condition = self._condition(path, text, places, times >= least)
+            times = {
+                text: np.array([counts[setting][path, text, at] for setting, at in places])
+                for text in texts_at_path
+            }
+            somewhere = np.array(list(times.values())).any(axis=0)
+            for text, number in times.items():
+                for least in range(1, int(number.max()) + 1):
+                    condition = self._condition(path, text, places, number >= least, somewhere)
                     texts.setdefault(path, []).append(text + condition)
         return texts
 
@@ -442,14 +447,36 @@ class Drafting:
             indices = longer
         return indices
 
-    def _condition(self, path: str, text: str, places: Sequence[Place], wanted: Any) -> str:
+    def _condition(
+        self, path: str, text: str, places: Sequence[Place], wanted: Any, somewhere: Any
+    ) -> str:
         """Return the condition under which an operation exists, as the end of its text.
+
+        It is sought at all places; then at those where ``somewhere`` says that the module has some
+        operation, with the condition of the module before it.
 
         Raises:
             ModelError: no condition was found.
         """
         if wanted.all():
             return ""
+        questions, environments = self._asked_at(path, places)
+        condition = cheapest(questions, environments, wanted)
+        if condition is None and not somewhere.all():
+            of_module = cheapest(questions, environments, somewhere)
+            there = [environments[at] for at in np.flatnonzero(somewhere)]
+            inside = cheapest(questions, there, wanted[somewhere])
+            if of_module is not None and inside is not None:
+                condition = ("and", of_module, inside)
+        if condition is None:
+            share = f"which occurs in {wanted.sum()} of {len(wanted)} places"
+            raise ModelError(f"no condition was found for {path}: {text}, {share}")
+        return f" if {expression(condition)}"
+
+    def _asked_at(
+        self, path: str, places: Sequence[Place]
+    ) -> tuple[list[Question], list[dict[str, Any]]]:
+        """Return the questions about an operation, and the names that they ask of at each place."""
         letters, names = indices_in(path), self.draws[0].names
         environments = [
             {
@@ -460,14 +487,10 @@ class Drafting:
             }
             for setting, indices in places
         ]
-        kind = path.partition(" ")[0]
         edges = dict.fromkeys(pair for (setting, _) in places for pair in setting.edge)
+        kind = path.partition(" ")[0]
         questions = self._questions.asked(kind, letters, {name for name, _ in edges})
-        condition = cheapest(questions, environments, wanted)
-        if condition is None:
-            share = f"which occurs in {wanted.sum()} of {len(wanted)} places"
-            raise ModelError(f"no condition was found for {path}: {text}, {share}")
-        return f" if {expression(condition)}"
+        return list(questions), environments
 
 
 def _profiles_by_text(
