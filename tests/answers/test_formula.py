@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from made_up import ALL, blueprint
 
 from weighbridge import data
-from weighbridge.algebra.expr import evaluate, parse
+from weighbridge.algebra.expr import evaluate, names_in, parse
 from weighbridge.answers.code import python, sql
 from weighbridge.answers.formula import FORMS, GROUPINGS, NAMES, ClosedForm
 from weighbridge.answers.tree import Tree
@@ -550,6 +550,17 @@ def test_every_family_has_a_closed_form(family: str) -> None:
             for line in long
             if line not in names or (line.startswith("=") and width(line) <= 80)
         ] == []
+
+
+@pytest.mark.parametrize("model", ["t5", "rt_detr_resnet", "sam3_lite_text", "bamba", "regnet"])
+def test_loops_do_not_ask_what_the_config_has_decided(model: str) -> None:
+    ledger = weigh(model).ledger
+    lettering = Lettering(ledger)
+    written = lettering.text(ledger.formula())
+    assert "·1" not in re.sub(r"1[\w,.]", "", written)
+    names = {name for tree in lettering.parts.values() for name in names_in(tree)}
+    decided = {name for name in names if isinstance(ledger.fields.get(name, 1), bool | str | None)}
+    assert decided == set()
 
 
 def test_the_first_layers_are_taken_from_the_rest_once() -> None:

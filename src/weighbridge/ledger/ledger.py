@@ -286,11 +286,11 @@ class Ledger:
 
     def formula_of(self, groups: Iterable[RowGroup], *, active: bool = False) -> Polynomial:
         """Return the formula in letters for some groups together, or for their active part."""
-        by_template: dict[Template, list[Entry]] = {}
+        by_template: dict[object, list[Entry]] = {}
         for group in groups:
             for entry in group.entries:
                 if not entry.tied:
-                    by_template.setdefault(entry.template, []).append(entry)
+                    by_template.setdefault(_identity(entry.template), []).append(entry)
         formula = Polynomial({})
         for entries in by_template.values():
             formula += self._in_letters(entries, active=active)
@@ -322,17 +322,17 @@ class Ledger:
         return Letters(self.blueprint, self.fields)
 
     @cached_property
-    def _untied_places(self) -> Counter[Template]:
+    def _untied_places(self) -> Counter[object]:
         """The number of places in which each template exists and is not tied."""
-        places = Counter["Template"]()
+        places = Counter[object]()
         for entry in self.entries:
             if not entry.tied:
-                places[entry.template] += len(entry.indices)
+                places[_identity(entry.template)] += len(entry.indices)
         return places
 
     def untied_places(self, template: Template) -> int:
         """Return the number of places in which a template exists and is not tied."""
-        return self._untied_places[template]
+        return self._untied_places[_identity(template)]
 
     def buffers(self) -> list[Row]:
         """Return the tensors that are not parameters but are stored in some checkpoints."""
@@ -405,6 +405,15 @@ def bind(
         check_guards(guards, fields, class_name, hint=blueprint.instead)
     entries = tuple(chain.from_iterable(map(binder.entries, templates)))
     return Ledger(blueprint, class_name, fields, entries, dtype, is_stored=stored)
+
+
+def _identity(template: Template) -> object:
+    """Return what tells a template from the others of its class, bound or not.
+
+    Binding changes the target of its tie, and whether its experts are active in part. Templates of
+    one name exist under different conditions, or have different dims.
+    """
+    return template.name, template.dims, template.when
 
 
 def _is_whole(value: Any) -> bool:

@@ -7,6 +7,7 @@ from math import prod
 
 from weighbridge.algebra.expr import evaluate, names_in
 from weighbridge.algebra.polynomial import Opaque, Polynomial, in_letters, symbols
+from weighbridge.algebra.settle import settled
 from weighbridge.blueprint.bind import indices_used, uses
 from weighbridge.errors import ExpressionError
 from weighbridge.lean_typing import TYPE_CHECKING
@@ -48,6 +49,11 @@ class Letters:
     def __init__(self, blueprint: Blueprint, fields: Mapping[str, Any]) -> None:
         self.blueprint, self.fields = blueprint, fields
         self.bound, self.meaning = variables(fields), symbols(blueprint.require.values())
+        self._decisions = {
+            name: value
+            for name, value in fields.items()
+            if value is None or isinstance(value, bool | str)
+        }
         self._values: dict[Tree, Polynomial] = {}
         self._numbers: dict[Tree, Polynomial | None] = {}
         self._products: dict[tuple[Tree, ...], Polynomial] = {}
@@ -55,6 +61,8 @@ class Letters:
         """Conditions under which the formulas written so far hold."""
         self.frozen: set[str] = set()
         """Fields whose values are numbers in the formulas written so far."""
+        self.decided: set[str] = set()
+        """Texts, flags and nulls that decided a part of the formulas written so far."""
 
     def of(self, tree: Tree, indices: Mapping[str, int] | None = None) -> Polynomial:
         """Return the value of an expression in letters, in the layer with these indices."""
@@ -120,10 +128,20 @@ class Letters:
         if tree not in self._numbers:
             try:
                 evaluate(tree, self.fields)
-                self._numbers[tree] = self._closed(tree) or Polynomial.whole(tree)
+                self._numbers[tree] = self._in_all_layers(tree)
             except ExpressionError:
                 self._numbers[tree] = None
         return self._numbers[tree]
+
+    def _in_all_layers(self, loop: Tree) -> Polynomial:
+        """Return a count or a sum over layers, without what texts, flags and nulls decide."""
+        plain = settled(loop, self._decisions)
+        self.decided |= set(names_in(loop)) & self._decisions.keys()
+        if plain[0] == "count" and plain[3] == ("value", True):
+            return self.of(plain[2])
+        if plain[0] not in ("count", "sum"):
+            return self.of(plain)
+        return self._closed(plain) or Polynomial.whole(plain)
 
     def _closed(self, loop: Tree) -> Polynomial | None:
         """Return a count over layers in closed form, if it has one.
