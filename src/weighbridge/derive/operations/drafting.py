@@ -417,21 +417,23 @@ class Drafting:
         for counted in counts.values():
             for path, text, _ in counted:
                 order.setdefault(path, {})[text] = None
-        texts: dict[str, list[str]] = {}
-        for path, texts_at_path in order.items():
-            kind = path.partition(" ")[0]
-            settings = [setting for setting in counts if _records(setting, kind)]
-            places = list(itertools.product(settings, self._all_indices(path)))
-            times = {
-                text: np.array([counts[setting][path, text, at] for setting, at in places])
-                for text in texts_at_path
-            }
-            somewhere = np.array(list(times.values())).any(axis=0)
-            for text, number in times.items():
-                for least in range(1, int(number.max()) + 1):
-                    condition = self._condition(path, text, places, number >= least, somewhere)
-                    texts.setdefault(path, []).append(text + condition)
-        return texts
+        return {
+            path: list(self._with_conditions(path, texts_at_path, counts))
+            for path, texts_at_path in order.items()
+        }
+
+    def _with_conditions(self, path: str, texts: Iterable[str], counts: Counts) -> Iterator[str]:
+        """Yield the texts at a path with their conditions, each as often as it may occur."""
+        settings = [setting for setting in counts if _records(setting, path.partition(" ")[0])]
+        places = list(itertools.product(settings, self._all_indices(path)))
+        times = {
+            text: np.array([counts[setting][path, text, at] for setting, at in places])
+            for text in texts
+        }
+        somewhere = np.array(list(times.values())).any(axis=0)
+        for text, number in times.items():
+            for least in range(1, int(number.max()) + 1):
+                yield text + self._condition(path, text, places, number >= least, somewhere)
 
     def _all_indices(self, path: str) -> list[tuple[int, ...]]:
         """Return the indices of every module at a path."""
