@@ -805,3 +805,13 @@ def test_more_tokens_than_a_config_has_positions_are_noted(place: str) -> None:
     beyond = "40,961 tokens are more than the model's positions: max_position_embeddings is 40,960"
     assert not any("positions" in note for each in notes[40960] for note in each)
     assert all(each[-1] == beyond for each in notes[40961])
+
+
+def test_the_text_model_inside_is_asked_for_by_its_class() -> None:
+    with pytest.raises(ModelError, match="Add --class Gemma3ForCausalLM for those of its text"):
+        wb.cost("google/gemma-3-4b-it")
+    inside = {"model_type": "qwen3", "num_hidden_layers": 2}
+    with pytest.raises(ModelError, match="Add --class Qwen3ForCausalLM for those of its text"):
+        wb.cost({"model_type": "llava_next", "text_config": inside})
+    of_text = wb.cost("google/gemma-3-4b-it", "Gemma3ForCausalLM", sequence=64)
+    assert of_text.to_dict()["forward_matmul_flops"] > 0

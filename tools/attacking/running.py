@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 from unittest import mock
 
@@ -132,7 +133,19 @@ def _grouped(rows: Any, weights: Any, *_: Any, **__: Any) -> int:
     return int(2 * rows[-2] * rows[-1] * weights[-1])
 
 
-COUNTED = {torch.ops.aten._grouped_mm: _grouped}
+def _solved(matrix: Any, given: Any, *_: Any, left: bool = True, **__: Any) -> int:
+    """Return the FLOPs of a triangular system: two for each element beside the diagonal and column.
+
+    torch's own counter has no rule for it.
+    """
+    rows, columns = matrix[-1], given[-1 if left else -2]
+    return int(prod(given[:-2]) * rows * (rows - 1) * columns)
+
+
+COUNTED = {
+    torch.ops.aten._grouped_mm: _grouped,
+    torch.ops.aten.linalg_solve_triangular: _solved,
+}
 _CACHES = ("past_key_values", "cache_params")
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from weighbridge.algebra.expr import Tree
     from weighbridge.blueprint.operations import Operation, Operations, OperationTemplate
     from weighbridge.blueprint.schema import Blueprint, Template
-    from weighbridge.models.find import Described
+    from weighbridge.models.find import Described, Model
 
 
 class RecordedModel(NamedTuple):
@@ -117,7 +117,7 @@ def recorded(
     if family not in operations.available():
         raise ModelError(
             f"there are no operations for the family {shorten(family, str)}",
-            hint=_hint(found.blueprint),
+            hint=_hint(found),
         )
     if parts := found.blueprint.composed:
         raise ModelError(
@@ -143,9 +143,16 @@ def recorded(
     return RecordedModel(weighing, known, choice)
 
 
-def _hint(blueprint: Blueprint) -> str:
-    """Return why a family has no operations, or how to record them."""
+def _hint(model: Model) -> str:
+    """Return what to do where a family has no operations, or why it has none."""
+    from weighbridge.models.classes import text_family  # noqa: PLC0415  # to explain an error
+
+    blueprint = model.blueprint
     family = blueprint.family
+    inside = text_family(model.config, blueprint)
+    if inside is not None and inside in operations.available():
+        of_text = operations.load_operations(inside).base_class
+        return f"add --class {of_text} for those of its text model"
     for reason, unrecorded in data.read_toml("facts/unrecorded.toml").items():
         if family in unrecorded:
             return f"{reason}; `weighbridge measure` runs the class itself"

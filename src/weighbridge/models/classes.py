@@ -98,17 +98,31 @@ def text_model(name: str, config: Config, blueprint: Blueprint) -> TextModel | N
     inside = config.get(_TEXT_MODEL)
     if inside is None:
         inside = _defaults_inside(blueprint)
-    if not hasattr(inside, "keys"):
-        return None
-    family = inside.get("model_type") or blueprint.configs[_TEXT_MODEL]
-    family = family or f"{blueprint.family}_text"  # the usual name where the class is fixed
-    if not isinstance(family, str) or not blueprints.is_family(family):
+    family = text_family(config, blueprint)
+    if not hasattr(inside, "keys") or family is None:
         return None
     own = blueprints.load(family)
     if name not in own.class_names:
         return None
     whole = {field: config[field] for field in _OF_THE_WHOLE if field in config}
     return TextModel({**whole, **inside, "architectures": [name], "model_type": family}, own)
+
+
+def text_family(config: Config, blueprint: Blueprint) -> str | None:
+    """Return the family of the text model in a config; None if there is none with a blueprint.
+
+    Example:
+        >>> text_family({}, blueprints.load("gemma3")), text_family({}, blueprints.load("llava"))
+        ('gemma3_text', 'llama')
+        >>> text_family({}, blueprints.load("bert"))
+    """
+    if _TEXT_MODEL not in blueprint.configs:
+        return None
+    inside: Any = config.get(_TEXT_MODEL)
+    stated = inside.get("model_type") if hasattr(inside, "keys") else None
+    family = stated or blueprint.configs[_TEXT_MODEL]
+    family = family or f"{blueprint.family}_text"  # the usual name where the class is fixed
+    return family if isinstance(family, str) and blueprints.is_family(family) else None
 
 
 def _defaults_inside(blueprint: Blueprint) -> dict[str, Any]:

@@ -121,10 +121,14 @@ class Draws:
     def equal(self) -> dict[str, str]:
         """Sizes that released configs have equal to another, with it; no draw has them equal.
 
-        They are the heads of keys, of which each serves several queries, and those that the
-        blueprint compares.
+        They are the heads of keys, of which each serves several queries, those of linear attention,
+        of which each serves several values, and those that the blueprint compares.
         """
         pairs = {**self.key_heads}
+        for name, tree in self.rules.items():
+            if name.endswith("value_heads") and tree[0] == "*":
+                keys = (key for key in _fields_of(name, tree) if key.endswith("key_heads"))
+                pairs.update(dict.fromkeys(keys, name))
         for left, right in self._compared:
             if {left, right} <= {("name", name) for name in self._sizes}:
                 pairs[left[1]] = right[1]
