@@ -73,6 +73,8 @@ def derive(subject: Subject, *, classes: Sequence[str] | None = None, seed: int 
         if not candidate.mismatches or attempt == ATTEMPTS:
             break
         if attempt >= _PINNED_FROM:
+            if subject.is_explored_for_equals and not _has_wrong_tensors(candidate):
+                break  # wrong buffers are left out; a pinned field would be refused
             _pin_mismatched(learned, candidate)
         learned = [_corrected(one_class, candidate) for one_class in learned]
     candidate, guards = _with_guards(subject, learned, unbuilt, candidate)
@@ -150,6 +152,14 @@ def _with_guards(
         return candidate, without_rules(guards, reasons)
     proof = candidate.raw["proof"]
     return candidate._replace(raw={**guarded.raw, "proof": proof}, holes=guarded.holes), guards
+
+
+def _has_wrong_tensors(candidate: CandidateBlueprint) -> bool:
+    return any(
+        mismatch.part == "tensors"
+        for mismatches in candidate.mismatches.values()
+        for mismatch in mismatches
+    )
 
 
 def _pin_mismatched(learned: Sequence[Learned], candidate: CandidateBlueprint) -> None:

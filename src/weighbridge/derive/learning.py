@@ -9,6 +9,7 @@ from weighbridge.derive.generalize.truths import Truths
 from weighbridge.derive.probing.aiming import aim
 from weighbridge.derive.probing.chance import sample
 from weighbridge.derive.probing.explore import explore_configs
+from weighbridge.derive.probing.narrowing import narrow
 from weighbridge.derive.probing.probe import quick_building
 from weighbridge.derive.probing.state import begin
 from weighbridge.derive.probing.unreached import Runs, UnreachedLine
@@ -25,6 +26,7 @@ IN_A_ROW = 20  # random configs that a draft must predict before it is believed
 IN_A_ROW_OF_STRANGERS = 40  # the same for code that nobody else has looked at
 IN_A_ROW_AFTER = 8  # the same for a class explored after another with the same config
 _PATIENCE = 6  # drafts in a row that leave the same parts unknown
+_PATIENCE_WITH_STRANGERS = 3  # less, since their flags are pinned together
 _MOST_PINNABLE = 24  # fields that are tried at their defaults
 _ROUNDS = 3  # rounds of aiming at lines of code that no config has executed
 _SMALL_AFTER = 4  # small configs that are run again for a class explored after another
@@ -121,10 +123,10 @@ def learn_more(learned: Learned, configs: Iterable[Mapping[str, Any]]) -> Learne
         for changes in configs:
             probe = exploration.try_out(changes)
             if probe is not None:
-                exploration.keep(probe)
+                _learn_from(exploration, learned.draft, probe)
         draft = generalize(exploration.probes)
-        while draft.unknown and (path := _most_helpful_pin(exploration, draft)):
-            exploration.pin(path)
+        while draft.unknown and (paths := _to_pin(exploration, draft)):
+            exploration.pin_all(paths)
             draft = generalize(exploration.probes)
     return learned._replace(draft=draft, holes=_holes_of(exploration, draft))
 
@@ -141,8 +143,8 @@ def _explored(exploration: Exploration, runs: Runs, like: Learned | None = None)
         explore_configs(exploration, like.exploration)
     missed = _run_missed_lines(exploration, runs, most_small)
     draft, in_a_row = _believed_draft(exploration, wanted_in_a_row)
-    while draft.unknown and like is None and (path := _most_helpful_pin(exploration, draft)):
-        exploration.pin(path)
+    while draft.unknown and like is None and (paths := _to_pin(exploration, draft)):
+        exploration.pin_all(paths)
         draft, in_a_row = _believed_draft(exploration, wanted_in_a_row)
     class_name, holes = exploration.class_name, _holes_of(exploration, draft)
     if in_a_row < wanted_in_a_row and not holes:
@@ -157,11 +159,14 @@ def _holes_of(exploration: Exploration, draft: Draft) -> list[str]:
 def _believed_draft(exploration: Exploration, wanted_in_a_row: int) -> tuple[Draft, int]:
     """Return the best draft, and how many random configs in a row it predicted."""
     truths = Truths()
+    patience = _PATIENCE
+    if exploration.subject.is_explored_for_equals:
+        patience = _PATIENCE_WITH_STRANGERS
     draft = generalize(exploration.probes, truths=truths)
     in_a_row = without_progress = 0
     while (
         in_a_row < wanted_in_a_row
-        and without_progress < _PATIENCE
+        and without_progress < patience
         and exploration.budget.share_left > 0
     ):
         probe = sample(exploration)
@@ -171,13 +176,37 @@ def _believed_draft(exploration: Exploration, wanted_in_a_row: int) -> tuple[Dra
             in_a_row += 1
             continue
         in_a_row, unknown_before = 0, draft.unknown
-        exploration.keep(probe)
+        _learn_from(exploration, draft, probe)
         draft = generalize(exploration.probes, truths=truths)
         if unknown_before and draft.unknown == unknown_before:
             without_progress += 1
         else:
             without_progress = 0
     return draft, in_a_row
+
+
+def _learn_from(exploration: Exploration, draft: Draft, probe: Probe) -> None:
+    """Keep a probe; of a stranger's code, also those near it that show why the draft is wrong.
+
+    A draft that leaves parts unknown is wrong everywhere.
+    """
+    if not exploration.subject.is_explored_for_equals or draft.unknown or draft.gives(probe):
+        exploration.keep(probe)
+        return
+    for near in narrow(exploration, draft, probe):
+        exploration.keep(near)
+    exploration.budget.extend_after_narrowing()
+
+
+def _to_pin(exploration: Exploration, draft: Draft) -> list[str]:
+    """Return the fields to pin next; none if that does not help.
+
+    A stranger's code may have many flags, which only together leave nothing unknown.
+    """
+    if exploration.subject.is_explored_for_equals and (held := _Holding(exploration).found()):
+        return held
+    path = _most_helpful_pin(exploration, draft)
+    return [] if path is None else [path]
 
 
 def _most_helpful_pin(exploration: Exploration, draft: Draft) -> str | None:
@@ -193,6 +222,42 @@ def _most_helpful_pin(exploration: Exploration, draft: Draft) -> str | None:
         if not unknown:
             break
     return best
+
+
+class _Holding:
+    """The search for the fields that leave nothing unknown if all are pinned to their defaults.
+
+    Several flags may each add layers, so that no single one helps. All are held at first, then let
+    go again as long as nothing becomes unknown: first those of the module itself, then those of its
+    parts, each in the order in which a constructor names them. The last ones are the rarest.
+    """
+
+    def __init__(self, exploration: Exploration) -> None:
+        self._exploration = exploration
+        order = {path: number for number, path in enumerate(exploration.knobs)}
+        self._held = sorted(
+            exploration.pinnable, key=lambda path: (path.count("."), order[path])
+        )
+
+    def found(self) -> list[str]:
+        """Return the fields; none if holding all of them does not help."""
+        if not self._held or not self._is_known_with(self._held):
+            return []
+        self._let_go(list(self._held))
+        return self._held
+
+    def _let_go(self, paths: list[str]) -> None:
+        """Let go of as many of these fields as possible, all at once if that is possible."""
+        fewer = [path for path in self._held if path not in paths]
+        if self._is_known_with(fewer):
+            self._held = fewer
+        elif len(paths) > 1:
+            middle = len(paths) // 2
+            self._let_go(paths[:middle])
+            self._let_go(paths[middle:])
+
+    def _is_known_with(self, held: list[str]) -> bool:
+        return not generalize(self._exploration.without_all(held)).unknown
 
 
 def _run_missed_lines(

@@ -111,16 +111,21 @@ def _parent(path: str) -> str:
 def _present(evidence: Evidence, named: Iterable[Templated]) -> dict[tuple[str, str], Flags]:
     """Return the places of a level where a path exists, by level and path."""
     present: dict[tuple[str, str], Flags] = {}
+    named_list = list(named)
 
     def add(path: str, level: Level, flags: Flags) -> None:
         for part in paths_below(level.path, path):
             key = (level.path, part)
             present[key] = present[key] | flags if key in present else flags
 
-    for template, level, names in named:
+    for template, level, names in named_list:
         add(template, level, level.flags(names))
     for list_path in evidence.repeats:
         parent = evidence.levels[list_above(list_path)]
         lengths = evidence.levels[list_path].lengths
         add(list_path, parent, parent.flags(place for place, length in lengths.items() if length))
+        # an item of a list may be a list itself at some places, and one module at the others
+        for template, level, names in named_list:
+            if level is parent and template.startswith(f"{list_path}."):
+                present[parent.path, list_path] |= parent.flags(names)
     return present

@@ -27,6 +27,9 @@ Changes = dict[str, Any]
 # blueprint. Most classes need fewer than half of these.
 MOST_TRIED = 700
 MOST_TRIED_AFTER_PIN = 80  # a pinned field leaves less to learn, so a few more configs are enough
+# A draft that is complete and wrong is nearly right, and each correction is worth more configs.
+MOST_TRIED_AFTER_NARROWING = 200
+MOST_NARROWED = 60
 # Names of fields that count layers. A small number is safe; null or 0 gives no model.
 LAYER_COUNT = re.compile(r"(layers?|depth|blocks?|n_layer|layer_num|stages|repeats)$")
 
@@ -46,6 +49,17 @@ class Budget:
     most_tried: int = MOST_TRIED
     tried: int = 0
     refused: int = 0
+    narrowed: int = 0
+
+    def extend(self, count: int) -> None:
+        """Allow this many more configs, unless more are left."""
+        self.most_tried = max(self.most_tried, self.tried + count)
+
+    def extend_after_narrowing(self) -> None:
+        """Allow more configs after a wrong one was narrowed, the first so many times."""
+        self.narrowed += 1
+        if self.narrowed <= MOST_NARROWED:
+            self.extend(MOST_TRIED_AFTER_NARROWING)
 
     @property
     def share_left(self) -> float:
@@ -276,20 +290,33 @@ class Exploration:
 
     def without(self, path: str) -> list[Probe]:
         """Return the probes that have a field at its default."""
-        usual = self.probes[0].fields[path]
-        return [probe for probe in self.probes if probe.fields.get(path, usual) == usual]
+        return self.without_all([path])
+
+    def without_all(self, paths: Iterable[str]) -> list[Probe]:
+        """Return the probes that have all these fields at their defaults."""
+        usual = {path: self.probes[0].fields[path] for path in paths}
+        return [
+            probe
+            for probe in self.probes
+            if all(probe.fields.get(path, value) == value for path, value in usual.items())
+        ]
 
     def pin(self, path: str) -> None:
         """Pin a field to its default, and refuse configs with another value.
 
         This is done when no expression was found for what the field decides.
         """
-        self.findings.pinned[path] = self.probes[0].fields[path]
-        self.probes = self.without(path)
-        self.findings.forget(path)
-        self.budget.most_tried = max(
-            self.budget.most_tried, self.budget.tried + MOST_TRIED_AFTER_PIN
-        )
+        self.pin_all([path])
+
+    def pin_all(self, paths: Iterable[str]) -> None:
+        """Pin several fields to their defaults."""
+        pinned = list(paths)
+        for path in pinned:
+            self.findings.pinned[path] = self.probes[0].fields[path]
+            self.findings.forget(path)
+        self.probes = self.without_all(pinned)
+        is_of_stranger = self.subject.is_explored_for_equals
+        self.budget.extend(MOST_TRIED_AFTER_NARROWING if is_of_stranger else MOST_TRIED_AFTER_PIN)
 
 
 def begin(
