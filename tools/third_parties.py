@@ -77,7 +77,9 @@ def listed(path: Path = LISTED) -> list[ThirdParty]:
             }
             for row in raw["settings"]
         ]
-        given = raw.get("given", {})
+        given = {
+            name: None if value == "null" else value for name, value in raw.get("given", {}).items()
+        }
         modules.append(
             ThirdParty(
                 raw["name"], raw["package"], raw["address"], raw.get("config"), given, settings

@@ -480,7 +480,7 @@ def _template(
     ``chosen_when`` are the conditions under which it has these dims and this tie, not others.
     """
     kind, prefix, own = place
-    name, paths, dtype = prefix + own, list(above(own)), ""
+    name, paths, dtype = prefix + own, _modules_around(section, own), ""
     if kind == "buffers":
         dtype, *rest = dims
         dims = tuple(rest)
@@ -502,6 +502,17 @@ def _template(
         active=next((_active(path, experts[path]) for path in paths if path in experts), None),
         dtype=dtype,
     )
+
+
+def _modules_around(section: Raw, own: str) -> list[str]:
+    """Return the paths whose conditions a tensor has: those above it, and its own.
+
+    Where a path above it is the name of a tensor in other configs, its condition is that tensor's.
+    """
+    tensors, buffers = section.get("tensors", {}), section.get("buffers", {})
+    return [
+        path for path in above(own) if path == own or not (path in tensors or path in buffers)
+    ]
 
 
 def _varying(repeat: tuple[str, ...], decide: Iterable[Tree]) -> frozenset[str]:

@@ -27,6 +27,7 @@ IN_A_ROW_OF_STRANGERS = 40  # the same for code that nobody else has looked at
 IN_A_ROW_AFTER = 8  # the same for a class explored after another with the same config
 _PATIENCE = 6  # drafts in a row that leave the same parts unknown
 _PATIENCE_WITH_STRANGERS = 3  # less, since their flags are pinned together
+_DRAWN_PER_DRAFT = 6  # configs that are drawn once a draft is wrong, before the next draft
 _MOST_PINNABLE = 24  # fields that are tried at their defaults
 _ROUNDS = 3  # rounds of aiming at lines of code that no config has executed
 _SMALL_AFTER = 4  # small configs that are run again for a class explored after another
@@ -176,13 +177,22 @@ def _believed_draft(exploration: Exploration, wanted_in_a_row: int) -> tuple[Dra
             in_a_row += 1
             continue
         in_a_row, unknown_before = 0, draft.unknown
-        _learn_from(exploration, draft, probe)
+        for wrong in [probe, *_wrong_likewise(exploration, draft)]:
+            _learn_from(exploration, draft, wrong)
         draft = generalize(exploration.probes, truths=truths)
         if unknown_before and draft.unknown == unknown_before:
             without_progress += 1
         else:
             without_progress = 0
     return draft, in_a_row
+
+
+def _wrong_likewise(exploration: Exploration, draft: Draft) -> list[Probe]:
+    """Return more configs that a draft of a stranger's code gets wrong: a new draft takes long."""
+    if not exploration.subject.is_explored_for_equals or draft.unknown:
+        return []
+    drawn = [sample(exploration) for _ in range(_DRAWN_PER_DRAFT)]
+    return [probe for probe in drawn if probe is not None and not draft.gives(probe)]
 
 
 def _learn_from(exploration: Exploration, draft: Draft, probe: Probe) -> None:
@@ -235,9 +245,7 @@ class _Holding:
     def __init__(self, exploration: Exploration) -> None:
         self._exploration = exploration
         order = {path: number for number, path in enumerate(exploration.knobs)}
-        self._held = sorted(
-            exploration.pinnable, key=lambda path: (path.count("."), order[path])
-        )
+        self._held = sorted(exploration.pinnable, key=lambda path: (path.count("."), order[path]))
 
     def found(self) -> list[str]:
         """Return the fields; none if holding all of them does not help."""

@@ -136,6 +136,8 @@ def tied_to(tensor: Drafted, environment: Environment, indices: Sequence[int]) -
 def _exists(draft: Draft, path: str, list_path: str, environment: Mapping[str, Any]) -> bool:
     """Whether the conditions of all paths from a list down to this path hold."""
     for part in paths_below(list_path, path):
+        if part != path and (part in draft.tensors or part in draft.buffers):
+            continue  # a tensor in other configs
         condition = draft.conditions.get(part, TRUE)
         if condition is None or not value_at(condition, environment):
             return False

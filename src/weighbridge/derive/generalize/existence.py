@@ -10,7 +10,7 @@ from weighbridge.algebra.rewrite import negated
 from weighbridge.derive.generalize.places import list_above, merged_order, paths_below
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from weighbridge.algebra.expr import Tree
     from weighbridge.derive.generalize.evidence import Evidence
@@ -45,14 +45,17 @@ def templates(evidence: Evidence, names: Sequence[Iterable[str]]) -> list[Templa
 def conditions(evidence: Evidence, named: Iterable[Templated]) -> dict[str, Tree | None]:
     """Return the condition under which each path exists if its parent does; None if none fits.
 
-    A path that always exists is left out.
+    A path that always exists is left out. A tensor may have the name that a module has in other
+    configs: its condition is its own then, and says nothing about the tensors of that module.
     """
-    present = _present(evidence, named)
+    named_list = list(named)
+    tensors = {template for template, _, _ in named_list}
+    present = _present(evidence, named_list, tensors)
     found: dict[str, Tree | None] = {}
     for (list_path, path), flags in present.items():
         level = evidence.levels[list_path]
         everywhere = np.ones(len(level.places), dtype=bool)
-        mask = present.get((list_path, _parent(path)), everywhere)
+        mask = present.get((list_path, _module_above(path, tensors)), everywhere)
         if not flags[mask].all():
             listed = None if list_path else _named_in_list(evidence, path, flags, mask)
             found[path] = listed or evidence.condition(level, flags, mask)
@@ -108,24 +111,35 @@ def _parent(path: str) -> str:
     return path.rpartition(".")[0]
 
 
-def _present(evidence: Evidence, named: Iterable[Templated]) -> dict[tuple[str, str], Flags]:
+def _module_above(path: str, tensors: Collection[str]) -> str:
+    """Return the path of the module around a path that no tensor has as its name."""
+    parent = _parent(path)
+    while parent in tensors:
+        parent = _parent(parent)
+    return parent
+
+
+def _present(
+    evidence: Evidence, named: Sequence[Templated], tensors: Collection[str]
+) -> dict[tuple[str, str], Flags]:
     """Return the places of a level where a path exists, by level and path."""
     present: dict[tuple[str, str], Flags] = {}
-    named_list = list(named)
 
     def add(path: str, level: Level, flags: Flags) -> None:
         for part in paths_below(level.path, path):
+            if part != path and part in tensors:
+                continue
             key = (level.path, part)
             present[key] = present[key] | flags if key in present else flags
 
-    for template, level, names in named_list:
+    for template, level, names in named:
         add(template, level, level.flags(names))
     for list_path in evidence.repeats:
         parent = evidence.levels[list_above(list_path)]
         lengths = evidence.levels[list_path].lengths
         add(list_path, parent, parent.flags(place for place, length in lengths.items() if length))
         # an item of a list may be a list itself at some places, and one module at the others
-        for template, level, names in named_list:
+        for template, level, names in named:
             if level is parent and template.startswith(f"{list_path}."):
                 present[parent.path, list_path] |= parent.flags(names)
     return present

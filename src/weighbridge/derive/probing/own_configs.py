@@ -562,11 +562,12 @@ def _arguments(
         for parameter in accepted_parameters(function)
         if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
     }
+    gathered: dict[str, Setting] = {}
     if gathers_keywords(function):
         for name, value in given.items():
-            if "." not in name:
-                settings.setdefault(name, _setting(value, "", is_own))
-    return settings
+            if "." not in name and name not in settings:
+                gathered[name] = _setting(value, "", is_own)
+    return {**gathered, **settings}  # what is given by name is the likeliest to be set
 
 
 def carry(config: Any, traced: Any) -> None:
