@@ -510,9 +510,7 @@ def _modules_around(section: Raw, own: str) -> list[str]:
     Where a path above it is the name of a tensor in other configs, its condition is that tensor's.
     """
     tensors, buffers = section.get("tensors", {}), section.get("buffers", {})
-    return [
-        path for path in above(own) if path == own or not (path in tensors or path in buffers)
-    ]
+    return [path for path in above(own) if path == own or not (path in tensors or path in buffers)]
 
 
 def _varying(repeat: tuple[str, ...], decide: Iterable[Tree]) -> frozenset[str]:

@@ -138,8 +138,14 @@ def _present(
         parent = evidence.levels[list_above(list_path)]
         lengths = evidence.levels[list_path].lengths
         add(list_path, parent, parent.flags(place for place, length in lengths.items() if length))
-        # an item of a list may be a list itself at some places, and one module at the others
-        for template, level, names in named:
-            if level is parent and template.startswith(f"{list_path}."):
-                present[parent.path, list_path] |= parent.flags(names)
+        present[parent.path, list_path] |= _single_modules(list_path, parent, named)
     return present
+
+
+def _single_modules(list_path: str, level: Level, named: Iterable[Templated]) -> Flags:
+    """Return the places where an item of a list is one module, which is a list at others."""
+    flags = level.flags(())
+    for template, its_level, names in named:
+        if its_level is level and template.startswith(f"{list_path}."):
+            flags |= level.flags(names)
+    return flags

@@ -23,8 +23,8 @@ def narrow(exploration: Exploration, draft: Draft, probe: Probe) -> list[Probe]:
     matters.
     """
     smallest = probe
-    for path in _changed(exploration, probe):
-        near = exploration.try_out(_without(exploration, smallest, path), labels=False)
+    for path in _fields_changed(exploration, probe):
+        near = exploration.try_out(_with_one_less(exploration, smallest, path), labels=False)
         if near is not None and not draft.gives(near):
             smallest = near
     if smallest is probe:
@@ -37,13 +37,13 @@ def narrow(exploration: Exploration, draft: Draft, probe: Probe) -> list[Probe]:
 
 def _right_beside(exploration: Exploration, draft: Draft, probe: Probe) -> Iterator[Probe]:
     """Yield the configs with one change less that a draft gets right."""
-    for path in _changed(exploration, probe):
-        near = exploration.try_out(_without(exploration, probe, path))
+    for path in _fields_changed(exploration, probe):
+        near = exploration.try_out(_with_one_less(exploration, probe, path))
         if near is not None and draft.gives(near):
             yield near
 
 
-def _changed(exploration: Exploration, probe: Probe) -> list[str]:
+def _fields_changed(exploration: Exploration, probe: Probe) -> list[str]:
     """Return the fields that a config changes beside those that make the model small."""
     base = exploration.findings.base
     return [
@@ -53,7 +53,7 @@ def _changed(exploration: Exploration, probe: Probe) -> list[str]:
     ]
 
 
-def _without(exploration: Exploration, probe: Probe, path: str) -> Changes:
+def _with_one_less(exploration: Exploration, probe: Probe, path: str) -> Changes:
     """Return the changes of a probe with one field as in the base."""
     changes = {name: value for name, value in probe.changes.items() if name != path}
     base = exploration.findings.base

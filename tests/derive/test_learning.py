@@ -1,0 +1,48 @@
+"""Fields that no expression follows are held at their defaults together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import nn
+
+from weighbridge.derive.learning import learn_class
+from weighbridge.derive.probing.own import OwnSubject
+
+
+@dataclass
+class HalvedConfig:
+    flag: bool = False
+    width: int = 16
+    size: int = 32
+    window: int = 64
+    depth: int = 2
+
+
+class Halved(nn.Module):
+    """Has layers for each halving of two sizes, which no expression gives."""
+
+    def __init__(self, config: HalvedConfig) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(
+            nn.Linear(config.width, config.width) for _ in range(config.depth)
+        )
+        if config.flag:
+            self.norm = nn.LayerNorm(config.width)
+        self.down = nn.ModuleList()
+        size = config.size
+        while size > 4:
+            self.down.append(nn.Linear(config.width, 1))
+            size //= 2
+        self.up = nn.ModuleList()
+        window = config.window
+        while window > 4:
+            self.up.append(nn.Linear(1, config.width))
+            window //= 2
+
+
+def test_what_is_held_is_as_little_as_possible() -> None:
+    subject = OwnSubject(f"{__name__}:Halved", f"{__name__}:HalvedConfig")
+    learned = learn_class(subject, "Halved")
+    assert not learned.holes
+    assert learned.exploration.findings.pinned == {"size": 32, "window": 64}
