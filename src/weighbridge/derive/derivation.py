@@ -24,7 +24,7 @@ from weighbridge.derive.toml_text import blueprint_text
 from weighbridge.derive.zero_proof import allow_zeros
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from weighbridge.derive.probing.subject import Subject
 
@@ -32,6 +32,7 @@ UNSEEN = 24  # unseen random configs that a base class must predict
 UNSEEN_OF_STRANGERS = 72  # the same for code that nobody else has looked at
 UNSEEN_AFTER = 8  # the same for each task class
 ATTEMPTS = 6  # each attempt learns from the mismatches of the one before
+MOST_LOOKED_AT = 40  # configs of the proof in which the branches that code takes are watched
 _PINNED_FROM = 4  # the attempt from which a field that mismatches have in common is pinned
 _MOST_MISMATCHES = 3  # mismatches of the base class that are reported
 
@@ -108,6 +109,7 @@ def _with_proof(
     blueprint = _read_back(candidate)
     proof = dict(candidate.raw["proof"])
     mismatches = {}
+    agreed: Sequence[Mapping[str, Any]] = ()
     with quick_building():
         for one_class in learned:
             name = one_class.class_name
@@ -119,9 +121,11 @@ def _with_proof(
             result = prove_class(blueprint, subject, name, configs, most=count + 1)
             if is_base:
                 proof["configs"] = result.configs - 1  # the first one is not random
+                agreed = result.agreed
             if result.mismatches:
                 mismatches[name] = result.mismatches
-    return candidate._replace(raw={**candidate.raw, "proof": proof}, mismatches=mismatches)
+    raw = {**candidate.raw, "proof": proof}
+    return candidate._replace(raw=raw, mismatches=mismatches, agreed=agreed)
 
 
 def _number_unseen(subject: Subject) -> int:
@@ -142,6 +146,9 @@ def _with_guards(
     fields = (*candidate.raw["defaults"], *candidate.raw.get("computed", {}))
     for changes in replacing_configs(_read_back(candidate), subject):
         learned[0].runs.look(learned[0].class_name, changes)
+    if subject.is_explored_for_equals:  # few configs are kept: also see where others took it
+        for proved in candidate.agreed[:MOST_LOOKED_AT]:
+            learned[0].runs.look(learned[0].class_name, proved)
     branches = find_guards(subject, learned, fields)
     known = learned[0].probes[0].fields
     guards = written_guards(branches, known, candidate.raw.get("aliases", {}))

@@ -28,12 +28,14 @@ class CandidateBlueprint(NamedTuple):
     """A blueprint on its way to its file.
 
     ``raw`` is the blueprint as its file holds it, ``holes`` lists what it lacks, and ``mismatches``
-    lists by class where it differs from the reference.
+    lists by class where it differs from the reference. ``agreed`` has the configs that it was not
+    learned from on which its base class does not differ.
     """
 
     raw: dict[str, Any]
     holes: tuple[str, ...] = ()
     mismatches: Mapping[str, Sequence[Mismatch]] = {}
+    agreed: Sequence[Mapping[str, Any]] = ()
 
     def with_raw(self, raw: dict[str, Any], *holes: str) -> CandidateBlueprint:
         """Return the candidate with another blueprint and with these additional holes."""

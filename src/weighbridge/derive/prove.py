@@ -51,6 +51,8 @@ class ProofResult(NamedTuple):
     class_name: str
     configs: int
     mismatches: list[Mismatch]
+    agreed: list[Mapping[str, Any]]
+    """The configs on which it did not differ."""
 
 
 _EMPTY_MODEL = Mismatch({}, "a tensor of size 0", "nothing")
@@ -78,6 +80,7 @@ def prove_class(
     """
     count = 0
     mismatches: list[Mismatch] = []
+    agreed: list[Mapping[str, Any]] = []
     with quick_building():
         for changes in configs:
             if count == most:
@@ -94,7 +97,9 @@ def prove_class(
             count += 1
             if mismatch is not None:
                 mismatches.append(mismatch)
-    return ProofResult(class_name, count, mismatches)
+            else:
+                agreed.append(changes)
+    return ProofResult(class_name, count, mismatches, agreed)
 
 
 def agreeing(
