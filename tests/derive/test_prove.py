@@ -96,7 +96,7 @@ def differences(blueprint: Blueprint, *configs: dict[str, Any]) -> list[Mismatch
 
 
 def test_a_right_blueprint_does_not_differ() -> None:
-    assert prove_class(Blueprint(RIGHT), subject(), "Tiny", CONFIGS) == ("Tiny", 5, [])
+    assert prove_class(Blueprint(RIGHT), subject(), "Tiny", CONFIGS) == ("Tiny", 5, [], [*CONFIGS])
 
 
 @pytest.mark.parametrize(
@@ -244,6 +244,7 @@ def test_a_refused_config_with_a_tensor_of_size_0_is_not_a_difference() -> None:
         "Tiny",
         2,
         [],
+        [{}, {"depth": 3}],
     )
     (found,) = differences(
         changed("tensors", {"extra": "extra+1 width"}, {**RIGHT, "zero": ["extra"]}), empty

@@ -146,10 +146,11 @@ def _with_guards(
     fields = (*candidate.raw["defaults"], *candidate.raw.get("computed", {}))
     for changes in replacing_configs(_read_back(candidate), subject):
         learned[0].runs.look(learned[0].class_name, changes)
-    if subject.is_explored_for_equals:  # few configs are kept: also see where others took it
+    branches = find_guards(subject, learned, fields)
+    if branches and subject.is_explored_for_equals:  # few configs are kept: look at others, too
         for proved in candidate.agreed[:MOST_LOOKED_AT]:
             learned[0].runs.look(learned[0].class_name, proved)
-    branches = find_guards(subject, learned, fields)
+        branches = find_guards(subject, learned, fields)
     known = learned[0].probes[0].fields
     guards = written_guards(branches, known, candidate.raw.get("aliases", {}))
     if not guards.by_class:
