@@ -39,6 +39,7 @@ MOST_CHANGES = 3  # values of a field that change tensors: two determine a line,
 MOST_TAKEN = 6  # accepted values of one field
 TRIES_IN_VAIN = 2  # values that change no tensor, after which a field is given up
 MOST_FLAGS = 8  # flags with which a refused field is turned
+NUMBER_BESIDE = 48  # in place of a null that a refusal names; no default is so
 VALUES_WITH_FLAG = 2  # values of a refused field that are tried with each flag
 MORE_LAYERS = (9, 14)  # a pattern of kinds may need a whole period
 MOST_ITEMS = 64  # items of a list whose items are exchanged; no list of layers is longer
@@ -284,6 +285,8 @@ def _turn_to_others(exploration: Exploration, knob: Knob, value: Any, taken: lis
         if _are_enough(tries, len(taken), changes):
             break
         probe = exploration.try_change(knob.path, candidate)
+        if probe is None:
+            _turn_with_number(exploration, knob.path, candidate)
         if probe is None or has_other_ranks(probe, usual, candidate):
             continue
         taken.append(candidate)
@@ -365,6 +368,23 @@ def _turn_with_size(exploration: Exploration, path: str) -> None:
                 exploration.findings.groups.append(group)
                 exploration.findings.active |= group.keys()
                 exploration.keep(probe)
+
+
+def _turn_with_number(exploration: Exploration, path: str, value: Any) -> None:
+    """Turn a text that a stranger's code refuses alone, with a number for a null that it names."""
+    if not isinstance(value, str) or not exploration.subject.is_explored_for_equals:
+        return
+    for other in exploration.knobs.values():
+        is_named = re.search(rf"\b{other.path.rpartition('.')[2]}\b", exploration.error)
+        if not is_named or exploration.subject.stated.get(other.path) is not None:
+            continue
+        both = {path: value, other.path: NUMBER_BESIDE}
+        probe = exploration.try_out({**exploration.findings.base, **both})
+        if probe is not None:
+            exploration.findings.together.append(both)
+            exploration.findings.active |= both.keys()
+            exploration.keep(probe)
+            return
 
 
 def _turn_with_flag(exploration: Exploration, knob: Knob, value: Any) -> None:
