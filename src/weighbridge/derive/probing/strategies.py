@@ -284,9 +284,7 @@ def _turn_to_others(exploration: Exploration, knob: Knob, value: Any, taken: lis
     for tries, candidate in enumerate(other_values(exploration, knob, value)):
         if _are_enough(tries, len(taken), changes):
             break
-        probe = exploration.try_change(knob.path, candidate)
-        if probe is None:
-            _turn_with_number(exploration, knob.path, candidate)
+        probe = _turned(exploration, knob.path, candidate)
         if probe is None or has_other_ranks(probe, usual, candidate):
             continue
         taken.append(candidate)
@@ -368,6 +366,14 @@ def _turn_with_size(exploration: Exploration, path: str) -> None:
                 exploration.findings.groups.append(group)
                 exploration.findings.active |= group.keys()
                 exploration.keep(probe)
+
+
+def _turned(exploration: Exploration, path: str, value: Any) -> Probe | None:
+    """Return the probe of a field turned alone; if it is refused, a number may be missing."""
+    probe = exploration.try_change(path, value)
+    if probe is None:
+        _turn_with_number(exploration, path, value)
+    return probe
 
 
 def _turn_with_number(exploration: Exploration, path: str, value: Any) -> None:
