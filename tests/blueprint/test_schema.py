@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_up import MIXED
+from made_up import blueprint as made
 
 from weighbridge import data
 from weighbridge.algebra.expr import parse
@@ -691,3 +692,15 @@ def test_a_family_without_a_blueprint_is_refused_with_those_that_have_one() -> N
 
 def test_the_number_of_layers_is_bounded_lower_than_a_size() -> None:
     assert MOST_LAYERS < blueprint.LARGEST_SIZE
+
+
+def test_a_tensor_may_have_the_name_of_a_module_of_other_configs() -> None:
+    raw = made(
+        "branches",
+        defaults={"width": 2, "bias": False},
+        tensors={"head": "width", "head.weight": "width width", "head.bias": "width"},
+        when={"head": "not bias", "head.weight": "bias", "head.bias": "bias"},
+    )
+    for bias, parameters in ((False, 2), (True, 6)):
+        ledger = bind(Blueprint(raw), "Base", {"width": 2, "bias": bias})
+        assert ledger.parameters == parameters
