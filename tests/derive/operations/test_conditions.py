@@ -37,6 +37,30 @@ def test_a_condition_of_five_questions_is_found_where_the_module_is(drafting: Dr
     assert [bool(evaluate(condition, names)) for names in ENVIRONMENTS] == list(wanted)
 
 
+def test_a_condition_may_differ_between_dtypes(monkeypatch: pytest.MonkeyPatch) -> None:
+    environments = [
+        {**names, "dtype": dtype} for names in ENVIRONMENTS for dtype in ("F32", "BF16")
+    ]
+    questions = [(parse(flag), 3.0) for flag in (*FLAGS, "dtype == 'F32'")]
+    monkeypatch.setattr(Drafting, "_asked_at", lambda *_: (questions, environments))
+    wide = [names["dtype"] == "F32" for names in environments]
+    is_one = [all(names[flag] for flag in FLAGS[1:]) for names in environments]
+    for_wide = [
+        names["of_module"] and not one for names, one in zip(environments, is_one, strict=True)
+    ]
+    wanted = np.array(
+        [
+            one if is_wide else names["of_module"] and names["whole"] != names["long"]
+            for names, one, is_wide in zip(environments, for_wide, wide, strict=True)
+        ]
+    )
+    somewhere = np.array([names["of_module"] for names in environments])
+    drafting = Drafting.__new__(Drafting)
+    found = drafting._condition("saved attn", "batch", [], wanted, somewhere)
+    condition = parse(found.removeprefix(" if "))
+    assert [bool(evaluate(condition, names)) for names in environments] == list(wanted)
+
+
 def test_it_is_not_sought_there_if_the_module_is_everywhere(drafting: Drafting) -> None:
     with pytest.raises(ModelError, match="no condition was found for saved attn: batch, which"):
         drafting._condition("saved attn", "batch", [], where(*FLAGS), EVERYWHERE)

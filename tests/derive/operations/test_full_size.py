@@ -49,12 +49,12 @@ def config_of(path: Path) -> Any:
     return transformers.AutoConfig.for_model(family, **values)
 
 
-def built(config: Any, class_name: str) -> Any:
+def built(config: Any, class_name: str, dtype: str = "BF16") -> Any:
     config._attn_implementation = "eager"
     for field in dropouts(vars(config)):  # the meta device keeps other masks than CUDA
         setattr(config, field, 0.0)
     usual = torch.get_default_dtype()
-    torch.set_default_dtype(torch.bfloat16)
+    torch.set_default_dtype({"BF16": torch.bfloat16, "F32": torch.float32}[dtype])
     try:
         with torch.device("meta"):
             return getattr(transformers, class_name)(config)
@@ -79,6 +79,25 @@ def read_by(config: Any, sequence: int, target: int) -> dict[str, Any]:
         shape = (BATCH, config.num_mel_bins, 2 * config.max_source_positions)
         return {"input_features": torch.zeros(shape, device="meta", dtype=torch.bfloat16), **given}
     return {"input_ids": tokens, **given}
+
+
+def trained(module: Any, given: dict[str, Any]) -> tuple[int, int]:
+    """Return the FLOPs of a forward pass by torch's counter, and the bytes that it saves."""
+    held = storages([*module.parameters(), *module.buffers()])
+    saved: dict[int, Any] = {}
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        storage = tensor.untyped_storage()
+        if storage._cdata not in held:
+            saved[storage._cdata] = storage  # kept, so that no other one gets its address
+        return tensor
+
+    with (
+        FlopCounterMode(display=False, custom_mapping=COUNTED) as counter,
+        torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor),
+    ):
+        module(**given)
+    return counter.get_total_flops(), sum(storage.nbytes() for storage in saved.values())
 
 
 @pytest.mark.parametrize("name", recorded())
@@ -106,26 +125,12 @@ def test_a_real_config_costs_what_torch_counts(name: str, seed: str, monkeypatch
     except ModelError as error:
         pytest.skip(f"refused: {error}")
     module = built(config, known.base_class).train()
-    held = storages([*module.parameters(), *module.buffers()])
-    saved: dict[int, Any] = {}
-
-    def keep(tensor: torch.Tensor) -> torch.Tensor:
-        storage = tensor.untyped_storage()
-        if storage._cdata not in held:
-            saved[storage._cdata] = storage  # kept, so that no other one gets its address
-        return tensor
-
     given = read_by(module.config, SEQUENCE, TARGET)
-    with (
-        FlopCounterMode(display=False, custom_mapping=COUNTED) as counter,
-        torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor),
-    ):
-        module(**given)
+    flops, saved_bytes = trained(module, given)
     forward = known.bind(known.base_class, "forward", names)
-    assert costs.matmul_flops(forward) == counter.get_total_flops()
+    assert costs.matmul_flops(forward) == flops
     kept = known.bind(known.base_class, "saved", names)
-    expected = sum(storage.nbytes() for storage in saved.values())
-    assert costs.saved_for_backward_bytes(kept, "BF16") == expected
+    assert costs.saved_for_backward_bytes(kept, "BF16") == saved_bytes
     if not module.can_generate():
         return
     prompt = read_by(module.config, SEQUENCE if "decoder_input_ids" in given else PAST, PAST)
@@ -141,3 +146,68 @@ def test_a_real_config_costs_what_torch_counts(name: str, seed: str, monkeypatch
     stepped = known.bind(known.base_class, "stepped", names)
     held_now = storages(cache)
     assert costs.saved_for_backward_bytes(stepped, "BF16") == sum(held_now.values())
+
+
+# The sizes of Qwen3.5-0.8B and of Qwen3-Next-80B-A3B, with four layers and few experts.
+IN_CHUNKS: dict[str, dict[str, Any]] = {
+    "qwen3_5_text": {
+        "hidden_size": 1024,
+        "intermediate_size": 3584,
+        "head_dim": 256,
+        "num_attention_heads": 8,
+        "num_key_value_heads": 2,
+        "vocab_size": 248320,
+        "tie_word_embeddings": True,
+    },
+    "qwen3_next": {
+        "hidden_size": 2048,
+        "moe_intermediate_size": 512,
+        "shared_expert_intermediate_size": 512,
+        "head_dim": 256,
+        "num_attention_heads": 16,
+        "num_key_value_heads": 2,
+        "num_experts": 32,
+        "num_experts_per_tok": 10,
+        "vocab_size": 151936,
+    },
+}
+LENGTHS = ((1, 64, 63), (2, 128, 64), (1, 100, 2), (3, 200, 65), (1, 65, 128))
+"""Batches, sequences and pasts: whole chunks of 64 tokens, and others."""
+
+
+@pytest.mark.parametrize("family", IN_CHUNKS)
+@pytest.mark.parametrize("dtype", ["BF16", "F32"])
+@pytest.mark.parametrize("value_heads", [16, 32])
+def test_linear_attention_in_chunks_costs_what_torch_counts(
+    family: str, dtype: str, value_heads: int, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(transformers.masking_utils, "find_packed_sequence_indices", lambda _: None)
+    fields: dict[str, Any] = {
+        **IN_CHUNKS[family],
+        "num_hidden_layers": 4,
+        "layer_types": [*["linear_attention"] * 3, "full_attention"],
+        "linear_num_key_heads": 16,
+        "linear_num_value_heads": value_heads,
+    }
+    found = models.find({"model_type": family, **fields})
+    known = operations.load_operations(family)
+    module = built(transformers.AutoConfig.for_model(family, **fields), known.base_class, dtype)
+    turned = {"partial_rotary_factor": 0.25}
+    dtype_and_device = {"dtype": dtype, "device": "cuda"}
+    for batch, sequence, past in LENGTHS:
+        run = {"batch": batch, "sequence": sequence, "target": sequence, "past": past}
+        off = dict.fromkeys(dropouts(known.fields), 0.0)
+        names = known.names({**turned, **found.fields}, **run, **dtype_and_device, **off)
+        tokens = torch.zeros(batch, max(sequence, past), dtype=torch.long, device="meta")
+        given = {"input_ids": tokens[:, :sequence], "labels": tokens[:, :sequence].clone()}
+        flops, saved_bytes = trained(module.train(), {**given, "use_cache": False})
+        forward = known.bind(known.base_class, "forward", names)
+        kept = known.bind(known.base_class, "saved", names)
+        assert costs.matmul_flops(forward) == flops
+        assert costs.saved_for_backward_bytes(kept, dtype) == saved_bytes
+        module.eval()
+        with torch.no_grad():
+            cache = module(input_ids=tokens[:, :past], use_cache=True).past_key_values
+            module(input_ids=tokens[:, :1], past_key_values=cache, use_cache=True)
+        stepped = known.bind(known.base_class, "stepped", names)
+        assert costs.saved_for_backward_bytes(stepped, dtype) == sum(storages(cache).values())

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weighbridge.algebra.expr import evaluate, parse
+from weighbridge.algebra.rewrite import joined, negated
 from weighbridge.blueprint.operations import PRODUCTS, TENSORS, split_condition
 from weighbridge.blueprint.paths import indices_in
 from weighbridge.costs.profiles import PROFILES
@@ -467,7 +468,7 @@ class Drafting:
         if condition is None and not somewhere.all():
             of_module = cheapest(questions, environments, somewhere)
             there = [environments[at] for at in np.flatnonzero(somewhere)]
-            inside = cheapest(questions, there, wanted[somewhere])
+            inside = _by_dtype(questions, there, wanted[somewhere])
             if of_module is not None and inside is not None:
                 condition = ("and", of_module, inside)
         if condition is None:
@@ -493,6 +494,28 @@ class Drafting:
         kind = path.partition(" ")[0]
         questions = self._questions.asked(kind, letters, {name for name, _ in edges})
         return list(questions), environments
+
+
+def _by_dtype(
+    questions: Sequence[Question], environments: Sequence[dict[str, Any]], wanted: Any
+) -> Tree | None:
+    """Return the cheapest condition; if there is none, one of F32 and one of other dtypes."""
+    condition = cheapest(questions, environments, wanted)
+    is_wide = np.array([names.get("dtype") == WIDE for names in environments])
+    if condition is not None or is_wide.all() or not is_wide.any():
+        return condition
+    wide: Tree = ("==", ("name", "dtype"), ("value", WIDE))
+    parts: list[Tree] = []
+    for flags, test in ((is_wide, wide), (~is_wide, negated(wide))):
+        if wanted[flags].all():
+            parts.append(test)
+        elif wanted[flags].any():
+            there = [names for names, is_there in zip(environments, flags, strict=True) if is_there]
+            part = cheapest(questions, there, wanted[flags])
+            if part is None:
+                return None
+            parts.append(("and", test, part))
+    return joined("or", parts)
 
 
 def _profiles_by_text(

@@ -92,6 +92,7 @@ class RunQuestions:
         for chunk in self._draws.chunks:
             if chunk[0] == "value":
                 yield from _at_window(length, chunk)
+                yield ("==", length, chunk), _COST_OF_EDGE + 1
 
     def _of_layers(self, letters: Iterable[str]) -> Iterator[Question]:
         known = dict.fromkeys(letters)
