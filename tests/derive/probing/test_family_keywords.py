@@ -232,8 +232,9 @@ def test_a_config_with_such_a_keyword_weighs_what_the_reference_counts(
     subject, blueprint = FamilySubject(family), load(family)
     subject.task_classes()
     for class_name in blueprint.class_names:
-        assert prove_class(blueprint, subject, class_name, [changes]) == (class_name, 1, [])
-        assert prove_class(blueprint, subject, class_name, [{}]) == (class_name, 1, [])
+        for config in (changes, {}):
+            found = prove_class(blueprint, subject, class_name, [config])
+            assert found == (class_name, 1, [], [config])
 
 
 @pytest.mark.parametrize(
