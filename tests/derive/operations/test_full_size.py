@@ -146,3 +146,58 @@ def test_a_real_config_costs_what_torch_counts(name: str, seed: str, monkeypatch
     stepped = known.bind(known.base_class, "stepped", names)
     held_now = storages(cache)
     assert costs.saved_for_backward_bytes(stepped, "BF16") == sum(held_now.values())
+
+
+# The sizes of Qwen3.5-0.8B, with four layers.
+IN_CHUNKS: dict[str, dict[str, Any]] = {
+    "qwen3_5_text": {
+        "hidden_size": 1024,
+        "intermediate_size": 3584,
+        "head_dim": 256,
+        "num_attention_heads": 8,
+        "num_key_value_heads": 2,
+        "vocab_size": 248320,
+        "tie_word_embeddings": True,
+    },
+}
+LENGTHS = ((1, 64, 63), (2, 128, 64), (1, 100, 2), (3, 200, 65))
+"""Batches, sequences and pasts: whole chunks of 64 tokens, and others."""
+
+
+@pytest.mark.parametrize("family", IN_CHUNKS)
+@pytest.mark.parametrize("dtype", ["BF16", "F32"])
+@pytest.mark.parametrize("value_heads", [16, 32])
+def test_linear_attention_in_chunks_costs_what_torch_counts(
+    family: str, dtype: str, value_heads: int, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(transformers.masking_utils, "find_packed_sequence_indices", lambda _: None)
+    fields: dict[str, Any] = {
+        **IN_CHUNKS[family],
+        "num_hidden_layers": 4,
+        "layer_types": [*["linear_attention"] * 3, "full_attention"],
+        "linear_num_key_heads": 16,
+        "linear_num_value_heads": value_heads,
+    }
+    found = models.find({"model_type": family, **fields})
+    known = operations.load_operations(family)
+    module = built(transformers.AutoConfig.for_model(family, **fields), known.base_class, dtype)
+    turned = {"partial_rotary_factor": 0.25}
+    dtype_and_device = {"dtype": dtype, "device": "cuda"}
+    for batch, sequence, past in LENGTHS:
+        run = {"batch": batch, "sequence": sequence, "target": sequence, "past": past}
+        off = dict.fromkeys(dropouts(known.fields), 0.0)
+        names = known.names({**turned, **found.fields}, **run, **dtype_and_device, **off)
+        tokens = torch.zeros(batch, sequence, dtype=torch.long, device="meta")
+        given = {"input_ids": tokens, "labels": tokens.clone()}
+        flops, saved_bytes = trained(module.train(), {**given, "use_cache": False})
+        forward = known.bind(known.base_class, "forward", names)
+        kept = known.bind(known.base_class, "saved", names)
+        assert costs.matmul_flops(forward) == flops
+        assert costs.saved_for_backward_bytes(kept, dtype) == saved_bytes
+        module.eval()
+        with torch.no_grad():
+            before = torch.zeros(batch, past, dtype=torch.long, device="meta")
+            cache = module(input_ids=before, use_cache=True).past_key_values
+            module(input_ids=tokens[:, :1], past_key_values=cache, use_cache=True)
+        stepped = known.bind(known.base_class, "stepped", names)
+        assert costs.saved_for_backward_bytes(stepped, dtype) == sum(storages(cache).values())
