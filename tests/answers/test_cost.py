@@ -807,6 +807,21 @@ def test_more_tokens_than_a_config_has_positions_are_noted(place: str) -> None:
     assert all(each[-1] == beyond for each in notes[40961])
 
 
+@pytest.mark.parametrize(
+    "scaled",
+    [
+        {"rope_scaling": {"type": "yarn", "factor": 4.0}},
+        {"rope_scaling": {"rope_type": "llama3", "factor": 8.0}},
+        {"rope_parameters": {"full_attention": {"rope_type": "linear", "factor": 8.0}}},
+    ],
+)
+def test_nothing_is_said_of_positions_that_a_config_scales(scaled: dict[str, Any]) -> None:
+    config = {"model_type": "qwen3", "max_position_embeddings": 40960}
+    for said, others in ((True, {}), (True, {"rope_scaling": None}), (False, scaled)):
+        notes = wb.cache({**config, **others}, context=40961).notes
+        assert any("positions" in note for note in notes) is said
+
+
 def test_the_text_model_inside_is_asked_for_by_its_class() -> None:
     with pytest.raises(ModelError, match="Add --class Gemma3ForCausalLM for those of its text"):
         wb.cost("google/gemma-3-4b-it")

@@ -94,6 +94,15 @@ def test_two_models_are_for_compare(
     assert main(["compare", *models]) == 1
 
 
+def test_models_that_a_command_has_taken_are_compared_too(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    message = error_of(capsys, "explore", "bert", "gpt2", "roberta")
+    assert message.endswith("Compare models with `weighbridge compare bert gpt2 roberta`.")
+    message = error_of(capsys, "verify", "bert", "gpt2", "roberta")
+    assert message.endswith("See `weighbridge verify --help`.")
+
+
 def test_a_word_near_no_command_is_a_name(capsys: pytest.CaptureFixture[str]) -> None:
     assert "no model, family or file has this name" in error_of(capsys, "colourless")
     assert "no model, family or file has this name" in error_of(capsys, "weigh", "memory")

@@ -81,7 +81,7 @@ def quantize(
     return _quantized(weighing, to, imatrix=imatrix)
 
 
-def quantized_bytes(model: Described | Weighing, to: str, option: str = "to") -> int:
+def quantized_bytes(model: Described | Weighing, to: str, *, option: str = "to") -> int:
     """Return the bytes of the tensors of a quantised model: what its weights take in memory.
 
     ``option`` is what messages call ``to``.

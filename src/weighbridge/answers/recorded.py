@@ -335,7 +335,8 @@ def check_positions(found: RecordedModel, option: str, tokens: int, after: int =
 def beyond_positions(found: RecordedModel, tokens: int) -> list[str]:
     """Return a note if there are more tokens than the positions that a config says it has.
 
-    Positions that are not learned can be computed for any number of tokens.
+    Positions that are not learned can be computed for any number of tokens. A config that scales
+    them may state those before or after, so nothing is said of it.
 
     Example:
         >>> qwen = recorded({"model_type": "qwen3", "max_position_embeddings": 40960})
@@ -345,12 +346,21 @@ def beyond_positions(found: RecordedModel, tokens: int) -> list[str]:
         ([], [])
     """
     given = found.weighing.model.given
-    stated = (given.get(f"{path}{_POSITIONS[0]}") for path in ("", "text_config."))
-    most = next((number for number in stated if type(number) is int), tokens)
-    if tokens <= most:
-        return []
-    above = f"{tokens:,} tokens are more than the model's positions"
-    return [f"{above}: max_position_embeddings is {most:,}"]
+    for path in ("", "text_config."):
+        most = given.get(f"{path}{_POSITIONS[0]}")
+        if type(most) is int and tokens > most and not _are_scaled(given, path):
+            above = f"{tokens:,} tokens are more than the model's positions"
+            return [f"{above}: max_position_embeddings is {most:,}"]
+    return []
+
+
+def _are_scaled(given: Mapping[str, Any], path: str) -> bool:
+    """Whether a config scales its rotary positions, in some layers or in all."""
+    stated: list[Any] = [given.get(f"{path}{name}") for name in ("rope_parameters", "rope_scaling")]
+    tables = [table for table in stated if hasattr(table, "keys")]
+    tables += [inner for table in tables for inner in table.values() if hasattr(inner, "keys")]
+    kinds = [table.get("rope_type", table.get("type")) for table in tables]
+    return any(kind not in (None, "default") for kind in kinds)
 
 
 def learned_positions(found: RecordedModel) -> dict[str, int]:

@@ -237,7 +237,7 @@ class Server:
             return float(units.DTYPE_BITS[units.dtype(dtype)])
         from weighbridge.answers.quantize import quantized_bytes  # noqa: PLC0415  # few ask for it
 
-        return 8 * quantized_bytes(weighing, dtype, "weights") / weighing.parameters
+        return 8 * quantized_bytes(weighing, dtype, option="weights") / weighing.parameters
 
     def label(self, weights: str | None) -> str:
         """Return the name of a form of the weights."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shlex
 import sys
 from functools import partial
 from typing import Any, NoReturn
@@ -68,8 +69,8 @@ class CommandParser(argparse.ArgumentParser):
             return mixed
         words_left = shorten(" ".join(rest), str)
         what = f"`weighbridge {words[0]}` does not take `{words_left}`"
-        if _are_models([getattr(options, "model", ""), *rest]):
-            hint = f"compare models with `weighbridge compare {options.model} {words_left}`"
+        if models := _models_in(options, rest):
+            hint = f"compare models with `weighbridge compare {shorten(shlex.join(models), str)}`"
             raise TooManyModelsError(what, hint=hint)
         raise TooManyWordsError(what, hint=hint)
 
@@ -153,7 +154,7 @@ def _is_model_in_words(options: argparse.Namespace, rest: list[str]) -> bool:
     """
     if not getattr(options, "model", "") or hasattr(options, "checkpoint"):
         return False
-    if _are_models([options.model, *rest]):
+    if _models_in(options, rest):
         return False
     from weighbridge.blueprint.schema import is_family
     from weighbridge.models.catalogue import look_up
@@ -169,14 +170,20 @@ def _is_model_in_words(options: argparse.Namespace, rest: list[str]) -> bool:
     return True
 
 
-def _are_models(words: list[str]) -> bool:
-    """Whether each word is a model by itself: a family, a file, or a name in the catalogue."""
+def _models_in(options: argparse.Namespace, rest: list[str]) -> list[str]:
+    """Return the models of a command line with too many words; none if a word is no model.
+
+    A model by itself is a family, a file, or a name in the catalogue.
+    """
     from weighbridge.blueprint.schema import is_family
     from weighbridge.models.catalogue import entry_of
 
-    return all(
-        is_family(word) or os.path.exists(word) or entry_of(word) is not None for word in words
-    )
+    if hasattr(options, "checkpoint"):
+        return []
+    taken = [getattr(options, name, None) or "" for name in ("model", "other")]
+    words = [taken[0], *filter(None, taken[1:]), *rest]
+    are_models = (is_family(word) or os.path.exists(word) or entry_of(word) for word in words)
+    return words if all(are_models) else []
 
 
 def _as_sentence(help_text: str, lang: str) -> str:

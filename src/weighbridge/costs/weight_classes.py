@@ -18,7 +18,7 @@ def class_with_weight(classes: str, dims: int) -> str:
         >>> class_with_weight("Linear | ClassificationHead", 3)
         'Linear | ClassificationHead'
     """
-    for name in classes.split(" | ") if "|" in classes else ():
+    for name in classes.split(" | "):
         if any(name.endswith(ending) and _DIMS[ending] == dims for ending in _DIMS):
             return name
     return classes

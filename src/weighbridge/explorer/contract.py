@@ -18,17 +18,13 @@ from weighbridge.data import LANGUAGES
 from weighbridge.errors import WeighbridgeError
 from weighbridge.explorer.flow_contract import flow_contract
 from weighbridge.explorer.running import run_of_page
-from weighbridge.explorer.settings import (
-    Bench,
-    config_to_save,
-    fields_without_dial,
-    following_fields,
-)
+from weighbridge.explorer.settings import Bench, fields_without_dial, following_fields
 from weighbridge.explorer.trees import TreeTable, value_json
 from weighbridge.explorer.why import derivation
 from weighbridge.lean_typing import TYPE_CHECKING
 from weighbridge.ledger.lettering import Lettering
 from weighbridge.ledger.symbols import letters_of, meaning_of, size_symbols
+from weighbridge.models import libraries
 from weighbridge.units import DTYPE_BITS
 
 if TYPE_CHECKING:
@@ -91,7 +87,7 @@ def contract(weighing: Weighing) -> dict[str, Any]:
 
 def _config(bench: Bench) -> dict[str, Any]:
     """Return the config that the page saves; ``inside`` is the field of it with all others."""
-    config, inside = config_to_save(bench.config)
+    config, inside = libraries.as_its_library_writes(bench.config)
     return {"config": config, "inside": inside} if inside else {"config": config}
 
 

@@ -6,7 +6,7 @@ from weighbridge.algebra.expr import evaluate, is_number
 from weighbridge.answers.weigh import Weighing
 from weighbridge.errors import WeighbridgeError
 from weighbridge.lean_typing import TYPE_CHECKING
-from weighbridge.models import libraries, timm_configs
+from weighbridge.models import libraries
 from weighbridge.models.find import find, thawed
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def explicit_config(model: Model, more: Iterable[str] = ()) -> dict[str, Any]:
     one has every sub-config, so changing a field in it changes no other.
     """
     blueprint, following = model.blueprint, frozenset(following_fields(model))
-    config = _naming(model)
+    config = libraries.naming_fields(model.config, blueprint)
     config |= {name: model.config[name] for name in _KEPT if name in model.config}
     absent = absent_configs(model)
     for path, family in blueprint.configs.items():
@@ -69,21 +69,6 @@ def explicit_config(model: Model, more: Iterable[str] = ()) -> dict[str, Any]:
         if name in model.given:
             _set_field(config, name, thawed(model.given[name]))
     return config
-
-
-def _naming(model: Model) -> dict[str, Any]:
-    """Return the fields by which a config says which model it is of."""
-    if model.blueprint.is_of_transformers or model.blueprint.where:
-        return {"model_type": model.blueprint.family}
-    names = (*libraries.LIBRARIES, timm_configs.NAME, timm_configs.PRETRAINED)
-    return {name: model.config[name] for name in names if name in model.config}
-
-
-def config_to_save(config: dict[str, Any]) -> tuple[dict[str, Any], str]:
-    """Return an explicit config as its library writes it, and the field of it with the others."""
-    if timm_configs.is_of_timm(config):
-        return timm_configs.as_timm_writes(config), timm_configs.ARGUMENTS
-    return config, ""
 
 
 def absent_configs(model: Model) -> list[str]:

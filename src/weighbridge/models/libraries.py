@@ -45,6 +45,36 @@ def class_of(config: Config) -> tuple[str, str] | None:
     return None if class_of_timm is None else (timm_configs.LIBRARY, class_of_timm)
 
 
+def naming_fields(config: Config, blueprint: Blueprint) -> dict[str, Any]:
+    """Return the fields by which a config says which family, or class of a library, it is of.
+
+    Example:
+        >>> config = {"_class_name": "AutoencoderKL", "in_channels": 3}
+        >>> naming_fields(config, schema.load_of("diffusers", "AutoencoderKL"))
+        {'_class_name': 'AutoencoderKL'}
+        >>> naming_fields({}, schema.load("bert"))
+        {'model_type': 'bert'}
+    """
+    if blueprint.is_of_transformers or blueprint.where:
+        return {"model_type": blueprint.family}
+    names = (*LIBRARIES, timm_configs.NAME, timm_configs.PRETRAINED)
+    return {name: config[name] for name in names if name in config}
+
+
+def as_its_library_writes(config: Config) -> tuple[dict[str, Any], str]:
+    """Return a config that states every field in the form of its library's own.
+
+    The text is the field of it that has all others; it is empty if they are not in one.
+
+    Example:
+        >>> as_its_library_writes({"architecture": "mixer_b16_224", "pretrained_cfg": {}})[1]
+        'model_args'
+    """
+    if timm_configs.is_of_timm(config):
+        return timm_configs.as_timm_writes(config), timm_configs.ARGUMENTS
+    return dict(config), ""
+
+
 def blueprint_for(config: Config, where: str) -> Blueprint | None:
     """Return the blueprint of the class that a config names; None if there is none.
 
