@@ -93,6 +93,16 @@ def test_the_help_of_the_program(capsys: pytest.CaptureFixture[str]) -> None:
     assert english_in(output_of(["--help"], capsys)) == []
 
 
+@pytest.mark.parametrize("command", ["--help", "serve"])
+def test_the_headings_of_help_end_in_a_chinese_colon(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    printed = output_of(list(dict.fromkeys([command, "--help"])), capsys)
+    headings = [line for line in printed.splitlines() if line.endswith((":", "："))]
+    assert "选项：" in headings
+    assert not [line for line in headings if line.endswith(":")]
+
+
 def texts_of_help() -> Iterator[str]:
     """Yield every help text of every command."""
     for name, listed in COMMANDS.items():
