@@ -62,7 +62,11 @@ def test_the_page_gives_the_totals_of_python_at_random_settings(tmp_path: Path) 
 
 OF_LIBRARIES: tuple[dict[str, Any], ...] = (
     {"architecture": "convnext_atto", "pretrained_cfg": {}},
-    {"architecture": "vit_tiny_patch16_224", "pretrained_cfg": {"num_classes": 7}},
+    {
+        "architecture": "vit_tiny_patch16_224",
+        "model_args": {"depth": 3},
+        "pretrained_cfg": {"num_classes": 7},
+    },
     {"architecture": "mixer_b16_224", "pretrained_cfg": {}},
     {"_class_name": "FluxTransformer2DModel", "num_layers": 3},
     {"_class_name": "AutoencoderKL"},
