@@ -500,7 +500,7 @@ MADE = {
             {
                 "field": "w",
                 "more": "w + 2",
-                "times": "3 * w + -1",
+                "times": "3 * w - 1",
                 "product": "h * w",
                 "quotient": "w // h",
                 "two": "2 * m + h * w",
@@ -928,7 +928,7 @@ NUMBERS: dict[str, tuple[str, tuple[str, ...], str | None]] = {
     "times a field": ("4*w", (), "4 * w"),
     "times a field and a little": ("5*w + 2", (), "5 * w + 2"),
     "a little more than a bound": ("max(w, h) + 2", ("max(w, h)",), "max(w, h) + 2"),
-    "times a bound": ("3*max(w, h) - 1", ("max(w, h)",), "3 * max(w, h) + -1"),
+    "times a bound": ("3*max(w, h) - 1", ("max(w, h)",), "3 * max(w, h) - 1"),
     "a product": ("w*h", (), "h * w"),
     "a sum of products": ("w*h + h*h", (), "h * h + h * w"),
     "no such thing": ("w*w*w*h + 5*h*h*h", (), None),

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from hard_to_explore import explored
 
 from weighbridge.derive.probing.chance import draw_changes, sample, unseen
+from weighbridge.derive.probing.lists import drawn_lists
 
 
 def test_the_same_seed_draws_the_same_configs() -> None:
@@ -30,3 +33,32 @@ def test_unseen_configs_are_drawn_from_the_fields_that_can_be_turned() -> None:
     probe = sample(exploration)
     assert probe is not None
     assert probe.fields["width"] % probe.fields["heads"] == 0
+
+
+def test_lists_that_belong_together_are_drawn_item_by_item() -> None:
+    exploration = explored("Lists")
+    changed = [draw_changes(exploration, 0.5) for _ in range(400)]
+    lists = [
+        (changes["widths"], changes["kinds"], changes.get("num_stages", 3))
+        for changes in changed
+        if "widths" in changes and "kinds" in changes
+    ]
+    fitting = [widths for widths, kinds, stages in lists if stages == len(widths) == len(kinds)]
+    assert {2, 3, 4, 5} <= {len(widths) for widths in fitting}
+    assert any(one == other for widths in fitting for one, other in pairwise(widths))
+    assert any(widths != sorted(widths) for widths in fitting)
+    assert any(len(set(widths)) == len(widths) == 5 for widths in fitting)
+    assert all(type(width) is int and width > 0 for widths in fitting for width in widths)
+
+
+def test_drawn_sizes_keep_the_divisor_that_all_of_a_list_have() -> None:
+    exploration = explored("Lists")
+    exploration.findings.base["widths"] = [64, 96, 160]
+    drawn = [drawn_lists(exploration).get("widths", []) for _ in range(100)]
+    assert {width % 32 for widths in drawn for width in widths} == {0}
+
+
+def test_a_pinned_list_keeps_its_value() -> None:
+    exploration = explored("Lists")
+    exploration.pin("widths")
+    assert not any("widths" in draw_changes(exploration, 0.5) for _ in range(100))

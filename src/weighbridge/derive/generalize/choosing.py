@@ -50,11 +50,13 @@ COSTS: dict[str, Cost] = {
     "unasked text at index": Cost(7, "the same, but code was never seen to read this list"),
     "is last": Cost(5, "the last layer is often built differently"),
     "is number": Cost(5, "so is the first; each later index costs 1 more"),
+    "before last round": Cost(9, "the last modules are built differently, several in a round"),
     "in list": Cost(5, "lists of layer numbers are meant to be asked this way"),
     "below number": Cost(6, "an unnamed bound is rarer than an exception at one index"),
     "below field": Cost(6, "a comparison with a field nearly always leaves a trace"),
     "is multiple": Cost(6, "every second to fourth layer, without a field for it"),
     "is 1 over multiple": Cost(6.2, "the same counted from 1, which is rarer"),
+    "is last of a round": Cost(7, "such as the activation, the last of a few modules"),
     # combinations of conditions
     "several": Cost(3, "three or four conditions fit by chance more easily than two"),
     # numbers whose expression was lost
@@ -200,7 +202,7 @@ def _by_test(trees: list[Tree], costs: Costs, table: Flags, wanted: Flags) -> Tr
             continue
         price = float(costs[test]) + there.price + elsewhere.price
         if best is None or price < best[0]:
-            best = price, _either(trees[test], there.condition, elsewhere.condition)
+            best = price, decided_by(trees[test], there.condition, elsewhere.condition)
     return best[1] if best else None
 
 
@@ -235,7 +237,7 @@ def _pair(table: Flags, wanted: Flags, costs: Costs) -> tuple[float, list[int]] 
     return found[0], [int(likely[row]) for row in found[1]]
 
 
-def _either(test: Tree, there: Tree, elsewhere: Tree) -> Tree:
+def decided_by(test: Tree, there: Tree, elsewhere: Tree) -> Tree:
     """Return `there if test else elsewhere` as an `or` of `and`s without needless parts."""
     alternatives = [
         [condition, *(_conjuncts(part) if part != TRUE else ())]

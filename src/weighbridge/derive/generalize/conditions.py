@@ -18,9 +18,9 @@ from weighbridge.algebra.rewrite import (
     replaced,
     simplified,
 )
-from weighbridge.derive.generalize.choosing import condition_of, cost_of
+from weighbridge.derive.generalize.choosing import condition_of, cost_of, decided_by
 from weighbridge.derive.generalize.ordinals import with_ordinals
-from weighbridge.derive.generalize.places import list_above
+from weighbridge.derive.generalize.places import list_above, values_at
 from weighbridge.derive.probing.symbolic import node_count
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 # Numbers that code may plausibly compare an index with. Larger ones fit by chance.
 FIRST_INDICES = range(3)
 LOWEST_BOUND = 2  # index < 1 is index == 0
+IN_LAST_ROUND = (2, 3)  # modules that a loop adds, the last ones of a list
 PERIODS = (2, 3, 4)
 STARTS = (1, 2, 3)  # of the second part of a list
 
@@ -72,10 +73,29 @@ class Questions:
         """
         key = level.path, wanted.tobytes(), mask.tobytes()
         if key not in self._answers:
-            self._answers[key] = self._search(level, wanted[mask], mask, counts)
+            found = self._search(level, wanted, mask, counts)
+            tests = [] if found else [*_tests_in(counts.get(level.path))]
+            self._answers[key] = found or self._by_answers(level, wanted, mask, counts, tests)
         return self._answers[key]
 
+    def _by_answers(
+        self, level: Level, wanted: Flags, mask: Flags, counts: Counts, tests: Sequence[Tree]
+    ) -> Tree | None:
+        """Return a condition for each answer to the tests on which the length of a list depends."""
+        truth = self._truths.of(level, tests[0]) if tests else None
+        if truth is None:
+            return None
+        parts = []
+        for answers in (truth[1], ~truth[1]):
+            part = self._search(level, wanted, mask & answers, counts)
+            part = part or self._by_answers(level, wanted, mask & answers, counts, tests[1:])
+            if part is None:
+                return None
+            parts.append(part)
+        return decided_by(tests[0], *parts)
+
     def _search(self, level: Level, wanted: Flags, mask: Flags, counts: Counts) -> Tree | None:
+        wanted = wanted[mask]
         if wanted.all():
             return TRUE
         if not wanted.any():
@@ -140,6 +160,17 @@ class Questions:
         return costs
 
     @cached_property
+    def about_fields(self) -> list[Tree]:
+        """The conditions that name fields alone and have both answers, the cheapest first."""
+        environments = [observation.fields for observation in self._observations]
+        answered: list[Tree] = []
+        for tree in sorted(self.asked, key=lambda tree: (self.asked[tree], repr(tree))):
+            is_of_loop = any(leaf[0] in ("loop", "index") for leaf in leaves(tree))
+            if not is_of_loop and {True, False} <= {*values_at(tree, environments)}:
+                answered.append(tree)
+        return answered
+
+    @cached_property
     def _varied_fields(self) -> dict[str, list[Any]]:
         """The values in all observations of each field that has more than one."""
         varied: dict[str, list[Any]] = {}
@@ -158,6 +189,13 @@ class Questions:
             for tree in observation.trace.asked:
                 names |= field_names(tree)
         return names
+
+
+def _tests_in(count: Tree | None) -> Iterator[Tree]:
+    """Yield the conditions on which a number of modules depends, each once."""
+    if count is not None and count[0] == "if":
+        parts = (*_tests_in(count[2]), *_tests_in(count[3]))
+        yield from dict.fromkeys((count[1], *parts))
 
 
 def _field_questions(name: str, values: list[Any]) -> Priced:
@@ -198,17 +236,7 @@ def _index_questions(
     """Yield conditions on an index that code can check without leaving a trace."""
     for depth in range(level.depth):
         index: Tree = ("index", depth)
-        for number in FIRST_INDICES:
-            bound = number + LOWEST_BOUND
-            yield ("==", index, ("value", number)), cost_of("is number") + number
-            yield ("<", index, ("value", bound)), cost_of("below number") + number
-        count = counts.get(_list_at(level, depth))
-        if count is not None:
-            yield ("==", index, ("-", count, ("value", 1))), cost_of("is last")
-        for period in PERIODS:
-            remainder = ("%", index, ("value", period))
-            yield ("==", remainder, ("value", 0)), cost_of("is multiple")
-            yield ("==", remainder, ("value", 1)), cost_of("is 1 over multiple")
+        yield from _counter_questions(index, counts.get(_list_at(level, depth)))
         for name, values in fields.items():
             yield from _comparisons_with(index, name, values, is_asked=name in asked)
     for flat_list in level.stages:
@@ -219,6 +247,24 @@ def _index_questions(
         yield ("==", flat_list.stage, last), cost_of("is last")
         for name, values in fields.items():
             yield from _comparisons_with(flat_list.stage, name, values, is_asked=name in asked)
+
+
+def _counter_questions(index: Tree, count: Tree | None) -> Priced:
+    """Yield conditions on an index with small numbers, or with the length of its list."""
+    for number in FIRST_INDICES:
+        bound = number + LOWEST_BOUND
+        yield ("==", index, ("value", number)), cost_of("is number") + number
+        yield ("<", index, ("value", bound)), cost_of("below number") + number
+    if count is not None:
+        yield ("==", index, ("-", count, ("value", 1))), cost_of("is last")
+        for number in IN_LAST_ROUND:
+            yield ("<", index, ("-", count, ("value", number))), cost_of("before last round")
+    for period in PERIODS:
+        remainder = ("%", index, ("value", period))
+        yield ("==", remainder, ("value", 0)), cost_of("is multiple")
+        yield ("==", remainder, ("value", 1)), cost_of("is 1 over multiple")
+        if period > 2:
+            yield ("==", remainder, ("value", period - 1)), cost_of("is last of a round")
 
 
 def _comparisons_with(index: Tree, name: str, values: list[Any], *, is_asked: bool) -> Priced:

@@ -72,6 +72,11 @@ class Evidence:
             tree = stages.written(tree)
         return tree
 
+    @property
+    def questions_about_fields(self) -> list[Tree]:
+        """The questions that name fields alone, the likeliest first."""
+        return self._questions.about_fields
+
     def condition(self, level: Level, wanted: Flags, mask: Flags) -> Tree | None:
         """Return a condition that is true where wanted, and false elsewhere under the mask."""
         return self._questions.condition(level, wanted, mask, self.repeats)

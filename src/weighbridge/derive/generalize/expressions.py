@@ -7,6 +7,7 @@ joined by conditions.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 MOST_PIECES = 5  # pieces of a conditional expression; a longer chain is not a rule
 MOST_CONSTANTS = 8  # constants that are tried as pieces
 MOST_DISTANCES = 3  # distances at which numbers follow an index; more are chance
+MOST_ANSWERS = 3  # flags on which the round of an index depends
+MOST_QUESTIONS = 8  # that are asked for each
+_IN_A_ROUND = (1, 2, 3, 4)  # modules that a loop adds
 MOST_NUMBERS = 4  # sets of numbers by which one form is split, if they follow no index
 
 
@@ -46,16 +50,29 @@ def expression_of(evidence: Evidence, level: Level, seen: Mapping[Place, Observe
         values = {place: seen[place].value for place in places}
         if _is_known(evidence, ways, values):
             continue
-        trees = [seen[place].tree for place in places]
-        tree = _single(evidence, trees, values)
-        if tree is None and len(parts := _parts(trees, places)) > 1:
+        tree, parts = _tree_or_parts(evidence, level, places, seen)
+        if tree is not None:
+            ways.append(_Way(tree, list(places)))
+        elif len(parts) > 1:
             waiting = [*parts, *waiting]
-            continue
-        tree = tree or piecewise(evidence, level, values)
-        if tree is None:
+        else:
             return None
-        ways.append(_Way(tree, list(places)))
     return _chosen(evidence, level, ways, seen)
+
+
+def _tree_or_parts(
+    evidence: Evidence, level: Level, places: list[Place], seen: Mapping[Place, Observed]
+) -> tuple[Tree | None, list[list[Place]]]:
+    """Return one expression for places with trees of the same form, or parts of the places."""
+    trees = [seen[place].tree for place in places]
+    values = {place: seen[place].value for place in places}
+    tree = _single(evidence, trees, values)
+    parts = _parts(trees, places) if tree is None else []
+    if tree is not None or len(parts) > 1:
+        return tree, parts
+    tree = piecewise(evidence, level, values)
+    parts = [] if tree else _parts_by_answers(evidence, places, seen, MOST_ANSWERS)
+    return tree, parts
 
 
 def _is_known(evidence: Evidence, ways: list[_Way], values: Mapping[Place, Any]) -> bool:
@@ -187,15 +204,19 @@ def _united_numbers(
 
 
 def _index_followed(numbers: list[Any], places: list[Place]) -> Tree | None:
-    """Return the index that these numbers follow at a fixed distance, plus that distance."""
-    for depth in range(len(places[0][1])):
-        indices = [place_indices[depth] for _, place_indices in places]
-        distances = set()
-        for number, index in zip(numbers, indices, strict=True):
-            if type(number) is int:
-                distances.add(number - index)
+    """Return the index that these numbers follow at a fixed distance, plus that distance.
+
+    Where each round of a loop adds several modules, numbers follow the round of an index.
+    """
+    if not all(type(number) is int for number in numbers):
+        return None
+    for modules, depth in itertools.product(_IN_A_ROUND, range(len(places[0][1]))):
+        indices = [place_indices[depth] // modules for _, place_indices in places]
+        distances = {number - index for number, index in zip(numbers, indices, strict=True)}
         if len(distances) == 1 and len(set(indices)) > 1:
-            return plus(("index", depth), distances.pop())
+            index: Tree = ("index", depth)
+            followed = index if modules == 1 else ("//", index, ("value", modules))
+            return plus(followed, distances.pop())
     return None
 
 
@@ -248,6 +269,31 @@ def _parts(trees: list[Tree], places: list[Place]) -> list[list[Place]]:
     if len(by_numbers) > MOST_NUMBERS:
         return []
     return list(by_numbers.values())
+
+
+def _parts_by_answers(
+    evidence: Evidence, places: list[Place], seen: Mapping[Place, Observed], answers: int
+) -> list[list[Place]]:
+    """Split the places by the answers to up to so many questions, so that each part has one tree.
+
+    A flag may add a module to each round of a loop; then the round of an index depends on it.
+    """
+    if _follow_an_index([seen[place].tree for place in places], places):
+        return [places]
+    for question in evidence.questions_about_fields[: MOST_QUESTIONS if answers else 0]:
+        yes = [place for place in places if value_at(question, evidence.environment(place))]
+        no = _without(places, {*yes})
+        if yes and no and (parts := _parts_by_answers(evidence, yes, seen, answers - 1)):
+            others = _parts_by_answers(evidence, no, seen, answers - 1)
+            if others:
+                return [*parts, *others]
+    return []
+
+
+def _follow_an_index(trees: list[Tree], places: list[Place]) -> bool:
+    """Whether every number that differs between trees of the same form follows an index."""
+    rows = zip(*map(_numbers_in, trees), strict=True)
+    return all(len({*map(repr, row)}) == 1 or _index_followed([*row], places) for row in rows)
 
 
 def _numbers_in(tree: Tree) -> tuple[Any, ...]:

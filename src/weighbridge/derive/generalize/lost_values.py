@@ -285,7 +285,7 @@ def _affine(terms: Sequence[Term], goal: Numbers) -> Tree | None:
         scale = _scale(numbers, goal)
         if scale is not None:
             factor, offset = scale
-            return simplified(("+", ("*", ("value", factor), tree), ("value", offset)))
+            return plus(("*", ("value", factor), tree), offset)
     return None
 
 

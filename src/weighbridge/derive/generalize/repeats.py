@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from weighbridge.algebra.rewrite import NULL, field_names, joined
 from weighbridge.derive.generalize.expressions import piecewise
-from weighbridge.derive.generalize.places import Level, list_above
+from weighbridge.derive.generalize.places import Level, list_above, value_at
 from weighbridge.derive.generalize.stages import find_stages
 from weighbridge.derive.probing.symbolic import node_count
 
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from weighbridge.derive.generalize.places import Place
 
 
+MOST_ANSWERS = 3  # flags on which the number of modules in a round depends
+MOST_QUESTIONS = 12  # that are asked for each
+FEWEST_LENGTHS = 3  # a line fits any two
 IN_A_ROUND = (2, 3, 4)  # modules that a loop adds: attention, cross-attention, and two more
 
 
@@ -77,6 +80,8 @@ def _add_list(evidence: Evidence, template: str, lengths: list[_Length]) -> None
         return  # numbered names that no field counts, such as fc1 and fc2, are not a list
     if count is None:
         count = _piecewise_count(evidence, parent, present)
+    if count is None:
+        count = _count_by_answers(evidence, present, MOST_ANSWERS)
     if count is not None:
         count = _zero_if_absent(evidence, template, count, present)
     items: list[Place] = []
@@ -101,6 +106,35 @@ def _piecewise_count(
         for options in (bounds, [*bounds, *_multiples(bounds)])
     ]
     return min(filter(None, ways), key=node_count, default=None)
+
+
+def _count_by_answers(
+    evidence: Evidence, lengths: Mapping[Place, int], answers: int
+) -> Tree | None:
+    """Return an expression for the lengths under each answer to up to so many questions.
+
+    A flag may add a module to each round of a loop: ``3*n - 1 if norm else 2*n - 1``.
+    """
+    if len({*lengths.values()}) < FEWEST_LENGTHS or not answers:
+        return None
+    ways: list[Tree] = []
+    for question in evidence.questions_about_fields[:MOST_QUESTIONS]:
+        parts: dict[bool, dict[Place, int]] = {True: {}, False: {}}
+        for place, length in lengths.items():
+            parts[bool(value_at(question, evidence.environment(place)))][place] = length
+        counts = [_count_of_part(evidence, part, answers - 1) for part in parts.values()]
+        if counts[0] is not None and counts[1] is not None:
+            ways.append(("if", question, counts[0], counts[1]))
+    return min(ways, key=node_count, default=None)
+
+
+def _count_of_part(evidence: Evidence, part: Mapping[Place, int], answers: int) -> Tree | None:
+    if not part:
+        return None
+    environments = evidence.environments(part)
+    bounds = evidence.lost_values.bounds
+    count = evidence.lost_values.expression([*part.values()], environments, bounds)
+    return count or _count_by_answers(evidence, part, answers)
 
 
 def _multiples(bounds: Iterable[Tree]) -> Iterator[Tree]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from weighbridge.derive.probing.lists import drawn_lists
+
 if TYPE_CHECKING:
     from weighbridge.derive.probing.probe import Probe
     from weighbridge.derive.probing.state import Changes, Exploration, Turn
@@ -66,6 +68,9 @@ def draw_changes(exploration: Exploration, chance: float) -> Changes:
             changes[path] = _drawn_value(exploration, turn)
     changes = _with_other_items(exploration, changes)
     if exploration.subject.is_explored_for_equals:
+        lists = drawn_lists(exploration)
+        if not lists.keys() & kept:
+            changes |= lists
         changes |= _equals(exploration, changes, kept)
     for path in findings.pinned.keys() - exploration.start.keys():
         changes.pop(path, None)

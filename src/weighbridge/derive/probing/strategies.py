@@ -22,6 +22,7 @@ from weighbridge.derive.probing.candidates import (
     values_for_none,
 )
 from weighbridge.derive.probing.earlier_probes import probe_once
+from weighbridge.derive.probing.lists import lists_of_stages, stage_counts
 from weighbridge.derive.probing.state import LAYER_COUNT, Turn, fields_used, names_in_all
 from weighbridge.derive.probing.symbolic import without_counts
 
@@ -44,9 +45,7 @@ VALUES_WITH_FLAG = 2  # values of a refused field that are tried with each flag
 MORE_LAYERS = (9, 14)  # a pattern of kinds may need a whole period
 MOST_ITEMS = 64  # items of a list whose items are exchanged; no list of layers is longer
 OTHER_LENGTHS = (3, 5, 6)  # of lists with one item for each layer, beside the base's length
-MOST_STAGES = 8  # items of a list with one item for each stage
 MOST_PAIRS = 120  # the number of pairs of 16 choices
-_STAGE_COUNT = re.compile("num_|stage|level|n_")
 
 
 # A model of few layers
@@ -451,8 +450,8 @@ def change_lengths(exploration: Exploration) -> None:
     One length is enough for a family; what a stranger's code does with two stages may not show what
     it does with three.
     """
-    for (holder, length), lists in _lists_of_stages(exploration).items():
-        counts = _stage_counts(exploration, holder, length)
+    for (holder, length), lists in lists_of_stages(exploration).items():
+        counts = stage_counts(exploration, holder, length)
         for changes in _other_lengths(lists, counts, length):
             probe = exploration.try_out({**exploration.findings.base, **changes})
             usual = exploration.probes[0]
@@ -471,29 +470,6 @@ def _other_lengths(lists: Changes, counts: list[str], length: int) -> Iterator[C
         if counts:
             yield {**changes, **dict.fromkeys(counts, length + step)}
         yield changes
-
-
-def _lists_of_stages(exploration: Exploration) -> dict[tuple[str, int], Changes]:
-    """Return the lists of each length in each sub-config: their values in the base, by path."""
-    lists: dict[tuple[str, int], Changes] = {}
-    for path, knob in exploration.knobs.items():
-        value = exploration.value_in_base(knob)
-        if isinstance(value, list | tuple) and 2 <= len(value) <= MOST_STAGES:
-            holder = path.rpartition(".")[0]
-            lists.setdefault((holder, len(value)), {})[path] = value
-    return lists
-
-
-def _stage_counts(exploration: Exploration, holder: str, length: int) -> list[str]:
-    """Return the fields of a sub-config that count its stages, judging by their names."""
-    return [
-        path
-        for path, knob in exploration.knobs.items()
-        if type(knob.value) is int
-        and knob.value == length
-        and path.rpartition(".")[0] == holder
-        and _STAGE_COUNT.search(path)
-    ]
 
 
 def _stepped(items: Any, step: int) -> Any:

@@ -1,0 +1,82 @@
+"""Lists of a config that belong together: those with one item for each stage."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import TYPE_CHECKING, Any
+
+from weighbridge.derive.probing.candidates import SMALLEST_SIZE
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from weighbridge.derive.probing.state import Changes, Exploration
+
+MOST_STAGES = 8  # items of a list with one item for each stage
+DRAWN_CHANCE = 0.4  # of drawing other items for the lists of one length
+REPEATED_CHANCE = 0.3  # of an item that is like the one before: code asks whether a stage widens
+COUNTED_CHANCE = 0.5  # of turning the fields that may count the stages, too
+STEPS = (-1, 0, 0, 0, 1, 1, 2)  # items more than by default
+_STAGE_COUNT = re.compile("num_|stage|level|n_")
+
+
+def lists_of_stages(exploration: Exploration) -> dict[tuple[str, int], Changes]:
+    """Return the lists of each length in each sub-config: their values in the base, by path."""
+    lists: dict[tuple[str, int], Changes] = {}
+    for path, knob in exploration.knobs.items():
+        value = exploration.value_in_base(knob)
+        if isinstance(value, list | tuple) and 2 <= len(value) <= MOST_STAGES:
+            holder = path.rpartition(".")[0]
+            lists.setdefault((holder, len(value)), {})[path] = value
+    return lists
+
+
+def stage_counts(exploration: Exploration, holder: str, length: int) -> list[str]:
+    """Return the fields of a sub-config that count its stages, judging by their names."""
+    return [
+        path
+        for path, knob in exploration.knobs.items()
+        if type(knob.value) is int
+        and knob.value == length
+        and path.rpartition(".")[0] == holder
+        and _STAGE_COUNT.search(path)
+    ]
+
+
+def drawn_lists(exploration: Exploration) -> Changes:
+    """Return the lists of one length, often with another length, with items drawn one by one.
+
+    Lists that were changed as a whole hide what code does with each item: whether a stage is as
+    wide as the one before, or has an item that no rule gives.
+    """
+    random, turned = exploration.random, exploration.findings.turned
+    groups = {
+        key: lists for key, lists in lists_of_stages(exploration).items() if turned & lists.keys()
+    }
+    if not groups or random.random() > DRAWN_CHANCE:
+        return {}
+    (holder, length), lists = random.choice([*groups.items()])
+    drawn_length = max(1, length + random.choice(STEPS))
+    changes = {
+        path: type(items)(_drawn_items(random, [*items], drawn_length))
+        for path, items in lists.items()
+        if path in turned or drawn_length != length
+    }
+    if drawn_length != length and random.random() < COUNTED_CHANCE:
+        changes |= dict.fromkeys(stage_counts(exploration, holder, length), drawn_length)
+    return changes
+
+
+def _drawn_items(random: Random, items: list[Any], length: int) -> list[Any]:
+    """Return items of the same kind: numbers keep the divisors that all of them have."""
+    choices = items
+    if all(type(item) is int and item > 0 for item in items):
+        is_of_sizes = max(items) >= SMALLEST_SIZE
+        unit = math.gcd(*items) if is_of_sizes else 1
+        choices = [*range(unit, (2 if is_of_sizes else 1) * max(items) + 2, unit)]
+    drawn: list[Any] = []
+    for _ in range(length):
+        is_repeated = drawn and random.random() < REPEATED_CHANCE
+        drawn.append(drawn[-1] if is_repeated else random.choice(choices))
+    return drawn
