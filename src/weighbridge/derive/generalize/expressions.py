@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 MOST_PIECES = 5  # pieces of a conditional expression; a longer chain is not a rule
 MOST_CONSTANTS = 8  # constants that are tried as pieces
 MOST_DISTANCES = 3  # distances at which numbers follow an index; more are chance
-MOST_ANSWERS = 3  # flags on which the round of an index depends
+MOST_ANSWERS = 2  # flags on which the round of an index depends
 MOST_QUESTIONS = 8  # that are asked for each
 _IN_A_ROUND = (1, 2, 3, 4)  # modules that a loop adds
 MOST_NUMBERS = 4  # sets of numbers by which one form is split, if they follow no index

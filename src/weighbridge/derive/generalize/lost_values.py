@@ -85,6 +85,15 @@ class LostValues:
             or _combined(search.pairs, goal)
         )
 
+    def count_of_rounds(self, wanted: Sequence[int], environments: Environments) -> Tree | None:
+        """Return a multiple of the bound of a loop, plus a number, with these values.
+
+        A loop may build several modules in each round, beside others before and after it.
+        """
+        if len(set(wanted)) == 1:
+            return ("value", wanted[0])
+        return _affine([*_resolved(self.bounds, environments)], np.array(wanted))
+
     def _search(self, environments: Environments) -> _SearchedTerms:
         """Return the expressions to search; they are found once for the same environments."""
         key = tuple(map(id, environments))

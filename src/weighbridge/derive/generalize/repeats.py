@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from weighbridge.derive.generalize.places import Place
 
 
-MOST_ANSWERS = 3  # flags on which the number of modules in a round depends
-MOST_QUESTIONS = 12  # that are asked for each
+MOST_ANSWERS = 2  # flags on which the number of modules in a round depends
+MOST_QUESTIONS = 8  # that are asked for each
 FEWEST_LENGTHS = 3  # a line fits any two
 IN_A_ROUND = (2, 3, 4)  # modules that a loop adds: attention, cross-attention, and two more
 
@@ -132,8 +132,7 @@ def _count_of_part(evidence: Evidence, part: Mapping[Place, int], answers: int) 
     if not part:
         return None
     environments = evidence.environments(part)
-    bounds = evidence.lost_values.bounds
-    count = evidence.lost_values.expression([*part.values()], environments, bounds)
+    count = evidence.lost_values.count_of_rounds([*part.values()], environments)
     return count or _count_by_answers(evidence, part, answers)
 
 
