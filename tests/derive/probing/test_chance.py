@@ -62,3 +62,11 @@ def test_a_pinned_list_keeps_its_value() -> None:
     exploration = explored("Lists")
     exploration.pin("widths")
     assert not any("widths" in draw_changes(exploration, 0.5) for _ in range(100))
+
+
+def test_sizes_far_from_the_default_are_drawn_too() -> None:
+    exploration = explored("Choices")
+    default = exploration.findings.turns["vocab"].value
+    drawn = {draw_changes(exploration, 1.0).get("vocab", default) for _ in range(400)}
+    assert min(drawn) < default // 3
+    assert max(drawn) > 5 * default

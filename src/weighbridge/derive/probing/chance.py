@@ -24,6 +24,8 @@ INERT_CHANCE = 0.08  # of turning a field that was never seen to change a tensor
 CHOICE_CHANCES = (0.15, 0.3, 0.5)
 CHOICE_SCALE = 0.4  # the chance of other fields at which choices have exactly these chances
 FREE_CHANCE = 0.8  # of any integer near the default rather than a value that was tried
+FAR_CHANCE = 0.2  # of an integer far from the default, where a stranger's code may take a branch
+FAR_POWERS = (-3, 3)  # such an integer is the default times 2 to a power between these
 SMALLEST_FREE = 4  # the smallest integer that is drawn freely; no size is smaller
 SHUFFLE_CHANCE = 0.3  # of shuffling a list of integers
 ITEMS_CHANCE = 0.4  # of drawing other texts for lists
@@ -99,7 +101,10 @@ def _is_choice(turn: Turn) -> bool:
 
 def _drawn_value(exploration: Exploration, turn: Turn) -> Any:
     random = exploration.random
-    if turn.free and random.random() < FREE_CHANCE:
+    is_free = turn.free and random.random() < FREE_CHANCE
+    if is_free and exploration.subject.is_explored_for_equals and random.random() < FAR_CHANCE:
+        return max(SMALLEST_FREE, round(turn.value * 2 ** random.uniform(*FAR_POWERS)))
+    if is_free:
         return random.randint(max(SMALLEST_FREE, turn.value // 2), turn.value * 2)
     value = random.choice(turn.values)
     is_of_integers = isinstance(value, list) and all(type(item) is int for item in value)
