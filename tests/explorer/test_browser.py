@@ -71,7 +71,7 @@ def test_no_cell_moves_far_for_a_step_of_a_dial(family: str, tmp_path: Path) -> 
 def hold_all(browser: str, pages: list[Path]) -> None:
     """Drive pages in a browser; fail with what is wrong with them."""
     command = ["node", str(WEB / "tests" / "explore.mjs"), browser, *map(str, pages)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     found = [json.loads(line) for line in done.stdout.splitlines()]
     for page in found:
         config = json.loads(page["config"])
