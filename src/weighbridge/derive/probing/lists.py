@@ -13,20 +13,25 @@ if TYPE_CHECKING:
 
     from weighbridge.derive.probing.state import Changes, Exploration
 
-MOST_STAGES = 8  # items of a list with one item for each stage
+FEWEST_STAGES = 2  # items of a list with one item for each stage
+MOST_STAGES = 8
 DRAWN_CHANCE = 0.4  # of drawing other items for the lists of one length
 REPEATED_CHANCE = 0.3  # of an item that is like the one before: code asks whether a stage widens
 COUNTED_CHANCE = 0.5  # of turning the fields that may count the stages, too
-STEPS = (-1, 0, 0, 0, 1, 1, 2)  # items more than by default
+ALONE_CHANCE = 0.5  # of drawing one list alone, if lists have at most one item each
+STEPS = (-1, 0, 0, 0, 1, 1, 2, 3)  # items more than by default
+ITEMS_OF_EMPTY = (1, 2, 3, 8, 12, 16, 24, 40)  # numbers of layers, or sizes
 _STAGE_COUNT = re.compile("num_|stage|level|n_")
 
 
-def lists_of_stages(exploration: Exploration) -> dict[tuple[str, int], Changes]:
+def lists_of_stages(
+    exploration: Exploration, fewest: int = FEWEST_STAGES
+) -> dict[tuple[str, int], Changes]:
     """Return the lists of each length in each sub-config: their values in the base, by path."""
     lists: dict[tuple[str, int], Changes] = {}
     for path, knob in exploration.knobs.items():
         value = exploration.value_in_base(knob)
-        if isinstance(value, list | tuple) and 2 <= len(value) <= MOST_STAGES:
+        if isinstance(value, list | tuple) and fewest <= len(value) <= MOST_STAGES:
             holder = path.rpartition(".")[0]
             lists.setdefault((holder, len(value)), {})[path] = value
     return lists
@@ -51,13 +56,15 @@ def drawn_lists(exploration: Exploration) -> Changes:
     wide as the one before, or has an item that no rule gives.
     """
     random, turned = exploration.random, exploration.findings.turned
-    groups = {
-        key: lists for key, lists in lists_of_stages(exploration).items() if turned & lists.keys()
-    }
+    every_list = lists_of_stages(exploration, fewest=0)
+    groups = {key: lists for key, lists in every_list.items() if turned & lists.keys()}
     if not groups or random.random() > DRAWN_CHANCE:
         return {}
     (holder, length), lists = random.choice([*groups.items()])
-    drawn_length = max(1, length + random.choice(STEPS))
+    if length < FEWEST_STAGES and random.random() < ALONE_CHANCE:
+        path = random.choice(sorted(turned & lists.keys()))
+        lists = {path: lists[path]}
+    drawn_length = max(0, length + random.choice(STEPS))
     changes = {
         path: type(items)(_drawn_items(random, [*items], drawn_length))
         for path, items in lists.items()
@@ -70,8 +77,8 @@ def drawn_lists(exploration: Exploration) -> Changes:
 
 def _drawn_items(random: Random, items: list[Any], length: int) -> list[Any]:
     """Return items of the same kind: numbers keep the divisors that all of them have."""
-    choices = items
-    if all(type(item) is int and item > 0 for item in items):
+    choices = items or [*ITEMS_OF_EMPTY]
+    if items and all(type(item) is int and item > 0 for item in items):
         is_of_sizes = max(items) >= SMALLEST_SIZE
         unit = math.gcd(*items) if is_of_sizes else 1
         choices = [*range(unit, (2 if is_of_sizes else 1) * max(items) + 2, unit)]
