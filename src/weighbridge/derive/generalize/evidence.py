@@ -7,16 +7,19 @@ from typing import TYPE_CHECKING
 
 from weighbridge.derive.generalize.conditions import Questions
 from weighbridge.derive.generalize.lost_values import LostValues
-from weighbridge.derive.generalize.places import Level, environment, templated
+from weighbridge.derive.generalize.places import Level, environment, templated, value_at
 from weighbridge.derive.generalize.truths import Truths
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from weighbridge.algebra.expr import Tree
     from weighbridge.derive.generalize.places import Environment, Flags, Observation, Place
     from weighbridge.derive.generalize.stages import Stages
+
+MOST_ANSWERS = 2  # flags on which the modules that a loop adds in each round may depend
+MOST_QUESTIONS = 8  # by which places are split for each
 
 
 class Evidence:
@@ -72,10 +75,14 @@ class Evidence:
             tree = stages.written(tree)
         return tree
 
-    @property
-    def questions_about_fields(self) -> list[Tree]:
-        """The questions that name fields alone, the likeliest first."""
-        return self._questions.about_fields
+    def splits(self, places: Iterable[Place]) -> Iterator[tuple[Tree, list[Place], list[Place]]]:
+        """Yield the likeliest questions about fields that split places: those with yes, and no."""
+        for question in self._questions.about_fields[:MOST_QUESTIONS]:
+            parts: dict[bool, list[Place]] = {True: [], False: []}
+            for place in places:
+                parts[bool(value_at(question, self.environment(place)))].append(place)
+            if parts[True] and parts[False]:
+                yield question, parts[True], parts[False]
 
     def condition(self, level: Level, wanted: Flags, mask: Flags) -> Tree | None:
         """Return a condition that is true where wanted, and false elsewhere under the mask."""

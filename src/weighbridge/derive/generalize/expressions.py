@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weighbridge.algebra.rewrite import leaves
+from weighbridge.derive.generalize.conditions import PERIODS
+from weighbridge.derive.generalize.evidence import MOST_ANSWERS
 from weighbridge.derive.generalize.lost_values import plus, simple_terms
 from weighbridge.derive.generalize.places import value_at
 
@@ -27,9 +29,6 @@ if TYPE_CHECKING:
 MOST_PIECES = 5  # pieces of a conditional expression; a longer chain is not a rule
 MOST_CONSTANTS = 8  # constants that are tried as pieces
 MOST_DISTANCES = 3  # distances at which numbers follow an index; more are chance
-MOST_ANSWERS = 2  # flags on which the round of an index depends
-MOST_QUESTIONS = 8  # that are asked for each
-_IN_A_ROUND = (1, 2, 3, 4)  # modules that a loop adds
 MOST_NUMBERS = 4  # sets of numbers by which one form is split, if they follow no index
 
 
@@ -71,7 +70,7 @@ def _tree_or_parts(
     if tree is not None or len(parts) > 1:
         return tree, parts
     tree = piecewise(evidence, level, values)
-    parts = [] if tree else _parts_by_answers(evidence, places, seen, MOST_ANSWERS)
+    parts = [] if tree else _parts_by_answers(evidence, places, seen)
     return tree, parts
 
 
@@ -210,7 +209,7 @@ def _index_followed(numbers: list[Any], places: list[Place]) -> Tree | None:
     """
     if not all(type(number) is int for number in numbers):
         return None
-    for modules, depth in itertools.product(_IN_A_ROUND, range(len(places[0][1]))):
+    for modules, depth in itertools.product((1, *PERIODS), range(len(places[0][1]))):
         indices = [place_indices[depth] // modules for _, place_indices in places]
         distances = {number - index for number, index in zip(numbers, indices, strict=True)}
         if len(distances) == 1 and len(set(indices)) > 1:
@@ -272,7 +271,10 @@ def _parts(trees: list[Tree], places: list[Place]) -> list[list[Place]]:
 
 
 def _parts_by_answers(
-    evidence: Evidence, places: list[Place], seen: Mapping[Place, Observed], answers: int
+    evidence: Evidence,
+    places: list[Place],
+    seen: Mapping[Place, Observed],
+    answers: int = MOST_ANSWERS,
 ) -> list[list[Place]]:
     """Split the places by the answers to up to so many questions, so that each part has one tree.
 
@@ -280,13 +282,12 @@ def _parts_by_answers(
     """
     if _follow_an_index([seen[place].tree for place in places], places):
         return [places]
-    for question in evidence.questions_about_fields[: MOST_QUESTIONS if answers else 0]:
-        yes = [place for place in places if value_at(question, evidence.environment(place))]
-        no = _without(places, {*yes})
-        if yes and no and (parts := _parts_by_answers(evidence, yes, seen, answers - 1)):
-            others = _parts_by_answers(evidence, no, seen, answers - 1)
-            if others:
-                return [*parts, *others]
+    if not answers:
+        return []
+    for _, *parts in evidence.splits(places):
+        halves = [_parts_by_answers(evidence, part, seen, answers - 1) for part in parts]
+        if all(halves):
+            return [*itertools.chain.from_iterable(halves)]
     return []
 
 

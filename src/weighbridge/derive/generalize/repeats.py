@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from weighbridge.algebra.rewrite import NULL, field_names, joined
+from weighbridge.derive.generalize.evidence import MOST_ANSWERS
 from weighbridge.derive.generalize.expressions import piecewise
-from weighbridge.derive.generalize.places import Level, list_above, value_at
+from weighbridge.derive.generalize.places import Level, list_above
 from weighbridge.derive.generalize.stages import find_stages
 from weighbridge.derive.probing.symbolic import node_count
 
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from weighbridge.derive.generalize.places import Place
 
 
-MOST_ANSWERS = 2  # flags on which the number of modules in a round depends
-MOST_QUESTIONS = 8  # that are asked for each
 FEWEST_LENGTHS = 3  # a line fits any two
 IN_A_ROUND = (2, 3, 4)  # modules that a loop adds: attention, cross-attention, and two more
 
@@ -81,7 +80,7 @@ def _add_list(evidence: Evidence, template: str, lengths: list[_Length]) -> None
     if count is None:
         count = _piecewise_count(evidence, parent, present)
     if count is None:
-        count = _count_by_answers(evidence, present, MOST_ANSWERS)
+        count = _count_by_answers(evidence, present)
     if count is not None:
         count = _zero_if_absent(evidence, template, count, present)
     items: list[Place] = []
@@ -109,7 +108,7 @@ def _piecewise_count(
 
 
 def _count_by_answers(
-    evidence: Evidence, lengths: Mapping[Place, int], answers: int
+    evidence: Evidence, lengths: Mapping[Place, int], answers: int = MOST_ANSWERS
 ) -> Tree | None:
     """Return an expression for the lengths under each answer to up to so many questions.
 
@@ -118,19 +117,17 @@ def _count_by_answers(
     if len({*lengths.values()}) < FEWEST_LENGTHS or not answers:
         return None
     ways: list[Tree] = []
-    for question in evidence.questions_about_fields[:MOST_QUESTIONS]:
-        parts: dict[bool, dict[Place, int]] = {True: {}, False: {}}
-        for place, length in lengths.items():
-            parts[bool(value_at(question, evidence.environment(place)))][place] = length
-        counts = [_count_of_part(evidence, part, answers - 1) for part in parts.values()]
-        if counts[0] is not None and counts[1] is not None:
-            ways.append(("if", question, counts[0], counts[1]))
+    for question, yes, no in evidence.splits(lengths):
+        there, elsewhere = (
+            _count_of_part(evidence, {place: lengths[place] for place in part}, answers - 1)
+            for part in (yes, no)
+        )
+        if there is not None and elsewhere is not None:
+            ways.append(("if", question, there, elsewhere))
     return min(ways, key=node_count, default=None)
 
 
 def _count_of_part(evidence: Evidence, part: Mapping[Place, int], answers: int) -> Tree | None:
-    if not part:
-        return None
     environments = evidence.environments(part)
     count = evidence.lost_values.count_of_rounds([*part.values()], environments)
     return count or _count_by_answers(evidence, part, answers)
