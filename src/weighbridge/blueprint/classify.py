@@ -17,8 +17,9 @@ _NOT_IN_A_SIZE = dict.fromkeys(("==", "!=", "<", "<=", ">", ">=", "in", "not in"
 _NOT_IN_A_SIZE |= {"[]": slice(1), "[:]": slice(1)}
 """The operands that contribute to a size, by operator; the index of an item only selects."""
 _ROUNDED = dict.fromkeys(("int", "round", "floor", "ceil"), slice(0))
-_WHOLE = {**_NOT_IN_A_SIZE, **_ROUNDED}
-"""The same without rounded operands, which may not be integers."""
+_OF_LISTS = dict.fromkeys(("[]", "[:]", "len", "sum"), slice(0))
+_WHOLE = {**_NOT_IN_A_SIZE, **_ROUNDED, **_OF_LISTS}
+"""The same without rounded operands, which may not be integers, and without lists."""
 
 
 def size_names(tree: Tree) -> Iterator[str]:
@@ -53,7 +54,7 @@ def field_kinds(defaults: Mapping[str, Any], at_defaults: Mapping[str, Any]) -> 
 def size_fields(shapes: Collection[Tree], kinds: Kinds) -> frozenset[str]:
     """Return the fields that are sizes, given the expressions of dims and counts.
 
-    A field whose default is null is a size if some expression uses it without rounding.
+    A field whose default is null is a size if some expression uses it as a number without rounding.
     """
     measured, whole = set[str](), set[str]()
     for tree in shapes:

@@ -57,6 +57,9 @@ def drawn_lists(exploration: Exploration) -> Changes:
     """
     random, turned = exploration.random, exploration.findings.turned
     every_list = lists_of_stages(exploration, fewest=0)
+    for path, turn in exploration.findings.turns.items():
+        if turn.value is None and any(isinstance(value, list) for value in turn.values):
+            every_list.setdefault((path.rpartition(".")[0], 0), {})[path] = []
     groups = {key: lists for key, lists in every_list.items() if turned & lists.keys()}
     if not groups or random.random() > DRAWN_CHANCE:
         return {}
