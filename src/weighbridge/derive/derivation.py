@@ -17,6 +17,7 @@ from weighbridge.derive.learning import Learned, correct_base, learn_class, lear
 from weighbridge.derive.parts import with_parts
 from weighbridge.derive.passes import TO_BE_LAWFUL, TO_BE_PROVED, CandidateBlueprint, run_passes
 from weighbridge.derive.probing.chance import unseen
+from weighbridge.derive.probing.meetings import meeting_choices
 from weighbridge.derive.probing.probe import quick_building
 from weighbridge.derive.prove import agreeing, prove_class
 from weighbridge.derive.saved.saved_names import learn_saved
@@ -117,10 +118,14 @@ def _with_proof(
                 continue
             is_base = one_class is learned[0]
             count = _number_unseen(subject) if is_base else UNSEEN_AFTER
-            configs = [dict(subject.start), *unseen(one_class.exploration, count)]
-            result = prove_class(blueprint, subject, name, configs, most=count + 1)
+            configs = [dict(subject.start)]
+            if subject.is_explored_for_equals:
+                configs += meeting_choices(one_class.exploration)
+            most = len(configs) + count
+            configs += unseen(one_class.exploration, count)
+            result = prove_class(blueprint, subject, name, configs, most=most)
             if is_base:
-                proof["configs"] = result.configs - 1  # the first one is not random
+                proof["configs"] = result.configs - 1  # the first one is the default
                 agreed = result.agreed
             if result.mismatches:
                 mismatches[name] = result.mismatches

@@ -37,7 +37,7 @@ def test_unseen_configs_are_drawn_from_the_fields_that_can_be_turned() -> None:
 
 def test_lists_that_belong_together_are_drawn_item_by_item() -> None:
     exploration = explored("Lists")
-    changed = [draw_changes(exploration, 0.5) for _ in range(400)]
+    changed = [draw_changes(exploration, 0.5) for _ in range(4000)]
     lists = [
         (changes["widths"], changes["kinds"], changes.get("num_stages", 3))
         for changes in changed
@@ -50,6 +50,22 @@ def test_lists_that_belong_together_are_drawn_item_by_item() -> None:
     assert any(widths != sorted(widths) for widths in fitting)
     assert any(len(set(widths)) == len(widths) == 5 for widths in fitting)
     assert all(type(width) is int and width > 0 for widths in fitting for width in widths)
+
+
+def test_lists_are_drawn_with_any_smaller_number_of_items() -> None:
+    exploration = explored("Lists")
+    exploration.findings.base["widths"] = [8, 12, 16, 20, 24]
+    drawn = [drawn_lists(exploration) for _ in range(400)]
+    assert {len(lists["widths"]) for lists in drawn if "widths" in lists} == {
+        1,
+        2,
+        3,
+        4,
+        5,
+        6,
+        7,
+        8,
+    }
 
 
 def test_drawn_sizes_keep_the_divisor_that_all_of_a_list_have() -> None:

@@ -46,6 +46,11 @@ CALLS: list[Callable[[], torch.Tensor]] = [
     lambda: nn.Parameter(torch.ones(3)) * 2,
     lambda: torch.norm_except_dim(torch.ones(4, 5), 2, 0),
     lambda: torch.cat([torch.ones(2, 3), torch.ones(4, 3)]),
+    lambda: torch.ones(2, 3).mul_(2.0).add_(1, alpha=2).clamp_(min=0, max=1.5),
+    lambda: torch.ones(2, 3).add_(torch.ones(3)),
+    lambda: torch.ones(2, 3).t().fill_(2),
+    lambda: torch.ones(2, requires_grad=True).exp().mul_(2),
+    lambda: nn.Parameter(torch.ones(2)).data.zero_().sub_(1),
 ]
 
 
@@ -62,10 +67,30 @@ def test_a_tensor_is_what_torch_makes(call: Callable[[], torch.Tensor]) -> None:
             assert kind(labelled) == usual
 
 
-@pytest.mark.parametrize("call", [lambda: torch.ones(2, -1), lambda: torch.arange(3, 1)])
+REFUSED: list[Callable[[], torch.Tensor]] = [
+    lambda: torch.ones(2, -1),
+    lambda: torch.arange(3, 1),
+    lambda: torch.ones(2, requires_grad=True).mul_(2),
+    lambda: torch.ones(2, dtype=torch.int64).div_(2),
+    lambda: torch.ones(2).add_(torch.ones(3)),
+]
+
+
+@pytest.mark.parametrize("call", REFUSED)
 def test_what_torch_refuses_is_refused(call: Callable[[], torch.Tensor]) -> None:
-    with torch.device("meta"), QuickTensors(), pytest.raises(RuntimeError):
-        call()
+    with torch.device("meta"), QuickTensors():
+        torch.ones(2).mul_(2)
+        torch.ones(2).div_(2)
+        for _ in range(2):
+            with pytest.raises(RuntimeError):
+                call()
+
+
+def test_a_tensor_is_changed_in_place() -> None:
+    with torch.device("meta"), QuickTensors(), torch.no_grad():
+        weight = nn.Parameter(torch.ones(2))
+        for _ in range(2):
+            assert weight.mul_(2.0) is weight
 
 
 def test_results_are_tensors_of_their_own() -> None:

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from weighbridge.algebra.expr import evaluate
 from weighbridge.algebra.rewrite import negated
 from weighbridge.derive.generalize.places import list_above, merged_order, paths_below
+from weighbridge.errors import WeighbridgeError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -58,8 +60,22 @@ def conditions(evidence: Evidence, named: Iterable[Templated]) -> dict[str, Tree
         mask = present.get((list_path, _module_above(path, tensors)), everywhere)
         if not flags[mask].all():
             listed = None if list_path else _named_in_list(evidence, path, flags, mask)
-            found[path] = listed or evidence.condition(level, flags, mask)
+            condition = listed or evidence.condition(level, flags, mask)
+            if condition or not _is_counted(evidence, path, level, mask & ~flags):
+                found[path] = condition
     return found | _opposites(present, found)
+
+
+def _is_counted(evidence: Evidence, path: str, level: Level, absent: Flags) -> bool:
+    """Whether a path is a list whose number of modules is 0 where it is absent."""
+    count = evidence.repeats.get(path)
+    if count is None:
+        return False
+    places = [place for place, is_absent in zip(level.places, absent, strict=True) if is_absent]
+    try:
+        return all(evaluate(count, evidence.environment(place)) == 0 for place in places)
+    except WeighbridgeError:
+        return False
 
 
 def _opposites(

@@ -15,6 +15,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from weighbridge.derive.operations.products import products_of
+from weighbridge.derive.probing.known_results import dispatched
 from weighbridge.errors import ModelError
 
 if TYPE_CHECKING:
@@ -182,7 +183,7 @@ class _Products(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's 
         if products:
             matmuls, path = self._place()
             matmuls += [Matmul(path, *factors) for factors in products]
-        return function(*args, **(kwargs or {}))
+        return dispatched(function, args, kwargs or {})
 
 
 def record(module: nn.Module, inputs: dict[str, torch.Tensor]) -> Recording:

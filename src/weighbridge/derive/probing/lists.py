@@ -19,7 +19,8 @@ DRAWN_CHANCE = 0.4  # of drawing other items for the lists of one length
 REPEATED_CHANCE = 0.3  # of an item that is like the one before: code asks whether a stage widens
 COUNTED_CHANCE = 0.5  # of turning the fields that may count the stages, too
 ALONE_CHANCE = 0.5  # of drawing one list alone, if lists have at most one item each
-STEPS = (-1, 0, 0, 0, 1, 1, 2, 3)  # items more than by default
+SHORTER_CHANCE = 0.25  # of drawing fewer items than by default
+STEPS = (0, 0, 0, 1, 1, 2, 3)  # items more than by default, otherwise
 ITEMS_OF_EMPTY = (1, 2, 3, 8, 12, 16, 24, 40)  # numbers of layers, or sizes
 _STAGE_COUNT = re.compile("num_|stage|level|n_")
 
@@ -67,7 +68,7 @@ def drawn_lists(exploration: Exploration) -> Changes:
     if length < FEWEST_STAGES and random.random() < ALONE_CHANCE:
         path = random.choice(sorted(turned & lists.keys()))
         lists = {path: lists[path]}
-    drawn_length = max(0, length + random.choice(STEPS))
+    drawn_length = _drawn_length(random, length)
     changes = {
         path: type(items)(_drawn_items(random, [*items], drawn_length))
         for path, items in lists.items()
@@ -76,6 +77,13 @@ def drawn_lists(exploration: Exploration) -> Changes:
     if drawn_length != length and random.random() < COUNTED_CHANCE:
         changes |= dict.fromkeys(stage_counts(exploration, holder, length), drawn_length)
     return changes
+
+
+def _drawn_length(random: Random, length: int) -> int:
+    """Return a number of items; none only where one item at most is the default."""
+    if length and random.random() < SHORTER_CHANCE:
+        return random.randrange(int(length > 1), length)
+    return length + random.choice(STEPS)
 
 
 def _drawn_items(random: Random, items: list[Any], length: int) -> list[Any]:

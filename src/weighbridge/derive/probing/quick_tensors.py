@@ -1,8 +1,4 @@
-"""Tensors on the meta device without the calls that cost most: a derivation makes millions.
-
-On the meta device, torch computes most functions in Python. Tensors there hold no values: for the
-result of a function that was called with such tensors before, an empty tensor does as well.
-"""
+"""Tensors on the meta device without the calls that cost most: a derivation makes millions."""
 
 from __future__ import annotations
 
@@ -12,7 +8,7 @@ from types import (
     MethodWrapperType,
     WrapperDescriptorType,
 )
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch._C import (
@@ -23,10 +19,11 @@ from torch._C import (
 from torch.overrides import TorchFunctionMode
 from torch.utils._device import DeviceContext, _device_constructors
 
-from weighbridge.derive.probing.symbolic import Symbolic, plain_value
+from weighbridge.derive.probing.known_results import changed, computed
+from weighbridge.derive.probing.symbolic import plain_value
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
 # Functions that fill a new tensor of a given size: without values, all do what `torch.empty` does.
 _FILLERS = frozenset((torch.empty, torch.zeros, torch.ones, torch.rand, torch.randn))
@@ -48,27 +45,19 @@ _PURE = frozenset(
     for name in _PURE_NAMES
     if hasattr(holder, name)
 )
+# Functions that put other values into a tensor, and return it.
+_IN_PLACE_NAMES = (
+    *("abs_", "add_", "clamp_", "clamp_max_", "clamp_min_", "div_", "erfinv_", "exp_", "fill_"),
+    *("log_", "mul_", "neg_", "pow_", "sqrt_", "sub_", "zero_"),
+)
+_IN_PLACE = frozenset(getattr(torch.Tensor, name) for name in _IN_PLACE_NAMES)
 _IN_C = (
     BuiltinFunctionType,
     MethodDescriptorType,
     MethodWrapperType,
     WrapperDescriptorType,
 )
-_PLAIN = (type(None), bool, int, float, str, torch.dtype, torch.device)
 _TENSORS = (torch.Tensor, torch.nn.Parameter)
-_MOST_RESULTS = 20_000  # kinds of results that are remembered
-
-
-class _Kind(NamedTuple):
-    """What decides a tensor on the meta device."""
-
-    shape: tuple[int, ...]
-    stride: tuple[int, ...]
-    dtype: torch.dtype
-
-
-_results: dict[Hashable, _Kind] = {}
-"""The kind of the result of each call, by function and the kinds of its arguments."""
 
 
 class QuickTensors(TorchFunctionMode):
@@ -85,8 +74,12 @@ class QuickTensors(TorchFunctionMode):
                 result = _created(function, args, kwargs, device)
                 self.finish(function, result, args, kwargs)
         elif device is not None and function in _PURE:
-            result = _computed(function, args, kwargs)
+            result = computed(function, args, kwargs)
             with DisableTorchFunction():
+                self.finish(function, result, args, kwargs)
+        elif device is not None and function in _IN_PLACE:
+            with DisableTorchFunction():
+                result = changed(function, args, kwargs)
                 self.finish(function, result, args, kwargs)
         elif device is not None and _needs_no_mode(function, types):
             with DisableTorchFunction():
@@ -142,56 +135,3 @@ def _arange_length(bounds: Sequence[Any]) -> int | None:
     if len(numbers) > 3 or step < 0 or stop < start:
         return None
     return len(range(start, stop, step))
-
-
-def _computed(function: Any, args: Any, kwargs: Any) -> Any:
-    """Return the result of a pure function; an empty tensor if one like it was computed before."""
-    key = _call_key(function, args, kwargs)
-    if key is None:
-        return function(*args, **kwargs)
-    kind = _results.get(key)
-    if kind is not None:
-        with DisableTorchFunction():
-            return torch.empty_strided(kind.shape, kind.stride, dtype=kind.dtype, device="meta")
-    result = function(*args, **kwargs)
-    with DisableTorchFunction():
-        if _is_new(result, (*args, *kwargs.values())) and len(_results) < _MOST_RESULTS:
-            _results[key] = _Kind(tuple(result.shape), result.stride(), result.dtype)
-    return result
-
-
-def _is_new(result: Any, args: Iterable[Any]) -> bool:
-    """Whether a result is a plain tensor of its own on the meta device."""
-    return (
-        type(result) is torch.Tensor
-        and result.device.type == "meta"
-        and not result.requires_grad
-        and not result._is_view()
-        and all(result is not arg for arg in args)
-    )
-
-
-def _call_key(function: Any, args: Any, kwargs: Mapping[str, Any]) -> Hashable | None:
-    """Return what decides the kind of a function's result; None if that is not known."""
-    with DisableTorchFunction():
-        arguments = [_argument_key(arg) for arg in args]
-        options = [(name, _argument_key(value)) for name, value in kwargs.items()]
-    if None in arguments or any(option is None for _, option in options):
-        return None
-    is_recorded = torch.is_grad_enabled()
-    return function, torch.get_default_dtype(), is_recorded, (*arguments,), (*options,)
-
-
-def _argument_key(value: Any) -> Hashable | None:
-    """Return what decides the results of functions of a value; None if that is not known."""
-    kind = type(value)
-    if kind in _TENSORS:
-        if value.device.type != "meta":
-            return None
-        return value.shape, value.stride(), value.dtype, value.requires_grad
-    if kind in (list, tuple):
-        items = [_argument_key(item) for item in value]
-        return None if None in items else (kind, *items)
-    if isinstance(value, Symbolic):
-        value = plain_value(value)
-    return (type(value), value) if type(value) in _PLAIN else None

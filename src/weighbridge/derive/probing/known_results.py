@@ -1,0 +1,155 @@
+"""Results on the meta device that are known from an earlier call.
+
+On the meta device, torch computes most functions in Python. Tensors there hold no values: for the
+result of a function that was called with such tensors before, an empty tensor does as well.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch._C import DisableTorchFunction
+from torch.utils._python_dispatch import _get_current_dispatch_mode
+
+from weighbridge.derive.probing.symbolic import Symbolic, plain_value
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable, Mapping
+
+_PLAIN = (
+    *(type(None), bool, int, float, str),
+    *(torch.dtype, torch.device, torch.layout, torch.memory_format),
+)
+_NUMBERS = frozenset((bool, int, float))
+_TENSORS = (torch.Tensor, torch.nn.Parameter)
+_MOST_RESULTS = 50_000  # kinds of results that are remembered
+
+
+class _Kind(NamedTuple):
+    """What decides a tensor on the meta device."""
+
+    shape: tuple[int, ...]
+    stride: tuple[int, ...]
+    dtype: torch.dtype
+
+
+_results: dict[Hashable, _Kind] = {}
+"""The kind of the result of each call, by function and the kinds of its arguments."""
+_changes: set[Hashable] = set()
+"""The kinds of calls that put other values into a tensor, and that torch did not refuse."""
+
+
+def computed(function: Any, args: Any, kwargs: Any) -> Any:
+    """Return the result of a pure function; an empty tensor if one like it was computed before."""
+    key = _call_key(function, args, kwargs)
+    if key is None:
+        return function(*args, **kwargs)
+    kind = _results.get(key)
+    if kind is not None:
+        with DisableTorchFunction():
+            return torch.empty_strided(kind.shape, kind.stride, dtype=kind.dtype, device="meta")
+    result = function(*args, **kwargs)
+    with DisableTorchFunction():
+        if _is_new(result, (*args, *kwargs.values())):
+            if len(_results) == _MOST_RESULTS:
+                _results.clear()
+            _results[key] = _Kind(tuple(result.shape), result.stride(), result.dtype)
+    return result
+
+
+def changed(function: Any, args: Any, kwargs: Any) -> Any:
+    """Return a tensor after a function has put other values into it; there are no values here."""
+    key = _change_key(function, args, kwargs)
+    if key in _changes:
+        return args[0]
+    result = function(*args, **kwargs)
+    if key is not None:
+        _changes.add(key)
+    return result
+
+
+def dispatched(operator: Any, args: Any, kwargs: Any) -> Any:
+    """Return the result of an operator of torch: of a pure one, as `computed` does.
+
+    Another mode below the present one may want to see the call, and then sees it.
+    """
+    if _is_pure(operator) and _get_current_dispatch_mode() is None:
+        return computed(operator, args, kwargs)
+    return operator(*args, **kwargs)
+
+
+@cache
+def _is_pure(operator: Any) -> bool:
+    """Whether an operator returns one tensor, which shares nothing with its arguments."""
+    schema = operator._schema
+    return [str(part.type) for part in schema.returns] == ["Tensor"] and all(
+        part.alias_info is None for part in (*schema.arguments, *schema.returns)
+    )
+
+
+def _is_new(result: Any, args: Iterable[Any]) -> bool:
+    """Whether a result is a plain tensor of its own on the meta device."""
+    return (
+        type(result) is torch.Tensor
+        and result.device.type == "meta"
+        and not result.requires_grad
+        and not result._is_view()
+        and _is_dense(result)
+        and result.untyped_storage()._cdata not in {*_storages_in(args)}
+    )
+
+
+def _is_dense(tensor: torch.Tensor) -> bool:
+    """Whether a tensor fills its storage."""
+    return tensor.untyped_storage().nbytes() == tensor.numel() * tensor.element_size()
+
+
+def _storages_in(values: Iterable[Any]) -> Iterable[int]:
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            yield value.untyped_storage()._cdata
+        elif isinstance(value, list | tuple):
+            yield from _storages_in(value)
+
+
+def _call_key(function: Any, args: Any, kwargs: Mapping[str, Any]) -> Hashable | None:
+    """Return what decides the kind of a function's result; None if that is not known."""
+    with DisableTorchFunction():
+        arguments = [_argument_key(arg) for arg in args]
+        options = [(name, _argument_key(value)) for name, value in kwargs.items()]
+    if None in arguments or any(option is None for _, option in options):
+        return None
+    is_recorded = torch.is_grad_enabled()
+    return function, torch.get_default_dtype(), is_recorded, (*arguments,), (*options,)
+
+
+def _argument_key(value: Any) -> Hashable | None:
+    """Return what decides the results of functions of a value; None if that is not known."""
+    kind = type(value)
+    if kind in _TENSORS:
+        if value.device.type != "meta":
+            return None
+        return value.shape, value.stride(), value.dtype, value.requires_grad
+    if kind in (list, tuple):
+        items = [_argument_key(item) for item in value]
+        return None if None in items else (kind, *items)
+    if isinstance(value, Symbolic):
+        value = plain_value(value)
+    return (type(value), value) if type(value) in _PLAIN else None
+
+
+def _change_key(function: Any, args: Any, kwargs: Mapping[str, Any]) -> Hashable | None:
+    """Return what decides whether torch refuses to change a tensor; None if that is not known."""
+    if not args:
+        return None
+    tensor, *others = args
+    if type(tensor) not in _TENSORS or tensor.device.type != "meta" or not tensor.is_contiguous():
+        return None
+    if tensor.requires_grad and torch.is_grad_enabled():
+        return None  # torch records the change, or refuses it
+    kinds = [type(plain_value(value)) for value in (*others, *kwargs.values())]
+    if not _NUMBERS.issuperset(kinds):
+        return None
+    return function, tensor.dtype, len(others), (*kwargs,), (*kinds,)

@@ -1,0 +1,89 @@
+"""What is known from an earlier call is what torch computes again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from weighbridge.derive.probing.known_results import dispatched
+
+
+class _Dispatched(TorchDispatchMode):
+    def __torch_dispatch__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        return dispatched(function, args, kwargs or {})
+
+
+def _kind(tensor: torch.Tensor) -> tuple[Any, ...]:
+    storage = tensor.untyped_storage().nbytes()
+    return tensor.shape, tensor.stride(), tensor.dtype, storage, tensor.requires_grad
+
+
+_CALLS = [
+    lambda x: x + 1,
+    lambda x: x.to(torch.float64) * x,
+    lambda x: x @ x.t(),
+    lambda x: torch.softmax(x.t(), -1, dtype=torch.float16),
+    lambda x: torch.cat([x, x], dim=1),
+    lambda x: x.sum(0, keepdim=True).expand(4, 6) * 2,
+    lambda x: torch.nn.functional.layer_norm(x, (6,)),
+    lambda x: x.masked_fill(x > 0, 2.0),
+    lambda x: x.topk(2).values,
+]
+
+
+@pytest.mark.parametrize("call", _CALLS)
+def test_a_known_result_is_what_torch_computes(call: Any) -> None:
+    given = torch.ones(4, 6, device="meta", requires_grad=True)
+    usual = call(given)
+    for _ in range(2):
+        with _Dispatched():
+            found = call(given)
+            (grad,) = torch.autograd.grad(found.sum(), given, allow_unused=True)
+        assert _kind(found) == _kind(usual)
+        assert grad is None or grad.shape == given.shape
+
+
+@pytest.mark.parametrize(
+    "share", [lambda x: x.view(6, 4), lambda x: torch.ops.aten._unsafe_view(x, [24]), torch.t]
+)
+def test_what_shares_a_storage_shares_it_again(share: Any) -> None:
+    given = torch.ones(4, 6, device="meta")
+    with _Dispatched():
+        shared = [share(given) for _ in range(3)]
+    storages = {tensor.untyped_storage()._cdata for tensor in (given, *shared)}
+    assert len(storages) == 1
+
+
+def test_a_known_result_has_a_storage_of_its_own() -> None:
+    given = torch.ones(4, 6, device="meta")
+    with _Dispatched():
+        results = [given * 2 for _ in range(3)]
+    assert len({tensor.untyped_storage()._cdata for tensor in (given, *results)}) == 4
+
+
+def test_a_mode_below_sees_every_call() -> None:
+    seen: list[Any] = []
+
+    class Seeing(TorchDispatchMode):
+        def __torch_dispatch__(
+            self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            seen.append(function)
+            return function(*args, **(kwargs or {}))
+
+    given = torch.ones(4, 6, device="meta")
+    with Seeing(), _Dispatched():
+        for _ in range(3):
+            given.exp()
+    assert seen == [torch.ops.aten.exp.default] * 3
+
+
+def test_values_of_real_tensors_are_computed() -> None:
+    with _Dispatched():
+        for number in (1.0, 2.0):
+            assert (torch.full((2,), number) * 2).tolist() == [2 * number] * 2
