@@ -187,18 +187,24 @@ def take(
     )
 
 
-_LISTS = nn.ModuleList | nn.Sequential | nn.ParameterList
+_LISTS = nn.ModuleList | nn.Sequential | nn.ParameterList | nn.ModuleDict
 
 
 def _is_numbered(part: nn.Module) -> bool:
     """Whether a list's modules have numbers as names; those of a `nn.Sequential` may have others.
+
+    A dict of modules is such a list if it counts them from 0, as torchtitan does.
 
     Example:
         >>> from collections import OrderedDict
         >>> named = nn.Sequential(OrderedDict(act=nn.ReLU()))
         >>> _is_numbered(nn.Sequential(nn.ReLU())), _is_numbered(named)
         (True, False)
+        >>> _is_numbered(nn.ModuleDict({"0": named})), _is_numbered(nn.ModuleDict({"1": named}))
+        (True, False)
     """
+    if isinstance(part, nn.ModuleDict):
+        return all(name == str(number) for number, name in enumerate(part._modules))
     return all(map(str.isdigit, part._modules))
 
 
