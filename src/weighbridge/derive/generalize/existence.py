@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from weighbridge.algebra.expr import evaluate
 from weighbridge.algebra.rewrite import negated
-from weighbridge.derive.generalize.places import list_above, merged_order, paths_below
-from weighbridge.errors import WeighbridgeError
+from weighbridge.derive.generalize.places import (
+    list_above,
+    merged_order,
+    paths_below,
+    values_at,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -72,10 +75,7 @@ def _is_counted(evidence: Evidence, path: str, level: Level, absent: Flags) -> b
     if count is None:
         return False
     places = [place for place, is_absent in zip(level.places, absent, strict=True) if is_absent]
-    try:
-        return all(evaluate(count, evidence.environment(place)) == 0 for place in places)
-    except WeighbridgeError:
-        return False
+    return {*values_at(count, evidence.environments(places))} == {0}
 
 
 def _opposites(
