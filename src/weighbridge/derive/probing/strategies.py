@@ -381,7 +381,8 @@ def _turn_with_number(exploration: Exploration, path: str, value: Any) -> None:
         return
     for other in exploration.knobs.values():
         is_named = re.search(rf"\b{other.path.rpartition('.')[2]}\b", exploration.error)
-        if not is_named or exploration.subject.stated.get(other.path) is not None:
+        is_null = exploration.subject.stated.get(other.path) is None
+        if not is_named or not is_null or other.path == path:
             continue
         both = {path: value, other.path: NUMBER_BESIDE}
         probe = exploration.try_out({**exploration.findings.base, **both})
