@@ -7,7 +7,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from weighbridge.algebra.expr import evaluate, names_in, parse, source, substitute
-from weighbridge.algebra.polynomial import Polynomial
+from weighbridge.algebra.polynomial import Monomial, Polynomial
 from weighbridge.errors import ExpressionError, UsageError, shorten
 from weighbridge.render.diagram import labels, with_prose
 from weighbridge.render.document import Bullets, Chain, Diagram, Grid, Heading, Paragraph
@@ -256,7 +256,7 @@ def tidied(
         'L * (3 * A * H * floor(H / A) + 2 * H)'
     """
     try:
-        tree = _polynomial(tree, values).tree(outside, order)
+        tree = _MultipliedOut(values).polynomial(tree).tree(outside, order)
     except (OverflowError, ExpressionError):  # it is too long
         return tree
     return _with_floors(tree, values)
@@ -278,20 +278,58 @@ def _with_floors(tree: Tree, values: Mapping[str, Any]) -> Tree:
     return (kind, *changed)
 
 
-def _polynomial(tree: Tree, values: Mapping[str, Any]) -> Polynomial:
-    kind, *operands = tree
-    if kind == "value" and type(operands[0]) is int:
-        return Polynomial({(): operands[0]})
-    if kind in _RING:
-        result = _RING[kind](*[_polynomial(operand, values) for operand in operands])
-        return _cancelled(result, values)
-    if kind == "**" and type(operands[1][1]) is int:
-        return _cancelled(_polynomial(operands[0], values) ** operands[1][1], values)
-    if kind == "//" and type(operands[1][1]) is int:
-        terms, divisor = _polynomial(operands[0], values).terms, operands[1][1]
-        if divisor and not any(coefficient % divisor for coefficient in terms.values()):
-            return Polynomial({term: terms[term] // divisor for term in terms})
-    return Polynomial.whole(tree)
+class _MultipliedOut:
+    """Expressions as polynomials, in which a // b times b is a where that leaves no remainder.
+
+    The terms of a long sum meet at each of its additions, and are looked at once.
+    """
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self._values = values
+        self._cancelled_terms: dict[tuple[Monomial, int], Polynomial] = {}
+
+    def polynomial(self, tree: Tree) -> Polynomial:
+        kind, *operands = tree
+        if kind == "value" and type(operands[0]) is int:
+            return Polynomial({(): operands[0]})
+        if kind in _RING:
+            return self._cancelled(_RING[kind](*map(self.polynomial, operands)))
+        if kind == "**" and type(operands[1][1]) is int:
+            return self._cancelled(self.polynomial(operands[0]) ** operands[1][1])
+        if kind == "//" and type(operands[1][1]) is int:
+            terms, divisor = self.polynomial(operands[0]).terms, operands[1][1]
+            if divisor and not any(coefficient % divisor for coefficient in terms.values()):
+                return Polynomial({term: terms[term] // divisor for term in terms})
+        return Polynomial.whole(tree)
+
+    def _cancelled(self, product: Polynomial) -> Polynomial:
+        total: dict[Monomial, int] = {}
+        for term in product.terms.items():
+            if term not in self._cancelled_terms:
+                self._cancelled_terms[term] = self._cancelled_term(*term)
+            for monomial, coefficient in self._cancelled_terms[term].terms.items():
+                total[monomial] = total.get(monomial, 0) + coefficient
+        return Polynomial(total)
+
+    def _cancelled_term(self, monomial: Monomial, coefficient: int) -> Polynomial:
+        powers = dict(monomial)
+        replaced = Polynomial({(): 1})
+        for factor, power in monomial:
+            kind, *operands = parse(factor)
+            if kind != "//" or not _is_exact(operands, self._values):
+                continue
+            dividend, divisor = operands
+            name = source(divisor)
+            if powers.get(name, 0) >= power:
+                powers[name] -= power
+            elif divisor[0] == "value" and coefficient % divisor[1] ** power == 0:
+                coefficient //= divisor[1] ** power
+            else:
+                continue
+            powers[factor] = 0
+            replaced *= self.polynomial(dividend) ** power
+        rest = tuple(sorted((factor, power) for factor, power in powers.items() if power))
+        return replaced * Polynomial({rest: coefficient})
 
 
 _RING: dict[str, Callable[..., Polynomial]] = {
@@ -300,36 +338,6 @@ _RING: dict[str, Callable[..., Polynomial]] = {
     "*": lambda left, right: left * right,
     "neg": lambda operand: -operand,
 }
-
-
-def _cancelled(product: Polynomial, values: Mapping[str, Any]) -> Polynomial:
-    """Return a product with a // b times b replaced by a, where the division leaves no rest."""
-    total = Polynomial({})
-    for monomial, coefficient in product.terms.items():
-        total += _cancelled_term(dict(monomial), coefficient, values)
-    return total
-
-
-def _cancelled_term(
-    powers: dict[str, int], coefficient: int, values: Mapping[str, Any]
-) -> Polynomial:
-    replaced = Polynomial({(): 1})
-    for factor, power in list(powers.items()):
-        kind, *operands = parse(factor)
-        if kind != "//" or not _is_exact(operands, values):
-            continue
-        dividend, divisor = operands
-        name = source(divisor)
-        if powers.get(name, 0) >= power:
-            powers[name] -= power
-        elif divisor[0] == "value" and coefficient % divisor[1] ** power == 0:
-            coefficient //= divisor[1] ** power
-        else:
-            continue
-        powers[factor] = 0
-        replaced *= _polynomial(dividend, values) ** power
-    rest = tuple(sorted((factor, power) for factor, power in powers.items() if power))
-    return replaced * Polynomial({rest: coefficient})
 
 
 def _is_exact(operands: Sequence[Tree], values: Mapping[str, Any]) -> bool:
