@@ -45,6 +45,7 @@ is no size itself, and may be equal to one; it remains so small that images fit 
 _GRID = "grid"
 _KINDS = {*_WINDOWS, *_SIZES}
 _LEAST_SEQUENCE = 2  # of which one token is predicted
+_FEWEST_OF_A_TYPE = 2  # layers of each type, in draws that operations are found from
 _MOST_PIECES = 4  # the most chunks of a random sequence
 _WHOLE_PIECES = 0.25  # the share of random sequences that have a whole number of them
 _MOST_BATCHES = 11  # a sequence one longer or shorter is no multiple of a batch of at most this
@@ -286,7 +287,7 @@ class Draws:
         if self.counts_in_dims:
             numbers.reserve(layers)
         shared, windows = self._lengths(numbers)
-        types = self._types(dice, layers)
+        types = self._types(dice, layers, fewest=_FEWEST_OF_A_TYPE)
         draws: list[RunDraw] = []
         for draw in self._draw(numbers, layers, types, shared, windows):
             is_clear = not any(self._hides_a_product(draw, other) for other in draws)
@@ -413,11 +414,19 @@ class Draws:
         lengths = {name: draw.run[name] + taken for name in ("sequence", "past")}
         return draw._replace(run={**draw.run, **lengths})
 
-    def _types(self, dice: random.Random, layers: int) -> dict[str, list[Any]]:
-        """Return the types of layers, or the indices of some: each occurs, if there are enough."""
+    def _types(self, dice: random.Random, layers: int, fewest: int = 1) -> dict[str, list[Any]]:
+        """Return the types of layers, or the indices of some.
+
+        Each type occurs this often, if there are enough layers: the first layer of a type may save
+        what later ones share.
+        """
         drawn: dict[str, list[Any]] = {}
         for name, types in self.layer_types.items():
-            drawn[name] = [*types, *dice.choices(types, k=layers)][:layers]
+            others = dice.choices(types, k=layers)
+            drawn[name] = [*types, *others][:layers]
+            is_rare = min(map(drawn[name].count, types)) < fewest
+            if is_rare and layers >= fewest * len(types):
+                drawn[name] = [*(fewest * types), *others][:layers]
             dice.shuffle(drawn[name])
         for name in self.index_lists:
             drawn[name] = sorted(dice.sample(range(layers), dice.randint(1, max(1, layers - 1))))
