@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from weighbridge.derive.generalize.generalize import generalize
+from weighbridge.derive.generalize.generalize import generalize, leaves_unknown
 from weighbridge.derive.generalize.truths import Truths
 from weighbridge.derive.probing.aiming import aim
 from weighbridge.derive.probing.chance import sample
@@ -265,7 +265,7 @@ class _Holding:
             self._let_go(paths[middle:])
 
     def _is_known_with(self, held: list[str]) -> bool:
-        return not generalize(self._exploration.without_all(held)).unknown
+        return not leaves_unknown(self._exploration.without_all(held))
 
 
 def _run_missed_lines(

@@ -66,6 +66,20 @@ def generalize(
     )
 
 
+def leaves_unknown(probes: Sequence[Probe]) -> bool:
+    """Whether the draft of these probes leaves a part unknown; the first such part ends this."""
+    evidence = Evidence([_observation(probe) for probe in probes], guess=True)
+    find_repeats(evidence, until_unknown=True)
+    if None in evidence.repeats.values():
+        return True
+    tensors_of = [probe.tensors for probe in probes]
+    tensors = templates(evidence, tensors_of)
+    buffers = templates(evidence, [probe.buffers for probe in probes])
+    return None in conditions(evidence, [*tensors, *buffers]).values() or any(
+        _drafted(evidence, named, tensors_of).dims is None for named in tensors
+    )
+
+
 def _with_stages_written(
     evidence: Evidence, trees: Mapping[str, Tree | None]
 ) -> dict[str, Tree | None]:

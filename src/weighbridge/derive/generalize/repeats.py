@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from weighbridge.algebra.rewrite import NULL, field_names, joined
+from weighbridge.algebra.rewrite import NULL, ZERO, field_names, joined
 from weighbridge.derive.generalize.evidence import MOST_ANSWERS
 from weighbridge.derive.generalize.expressions import piecewise
 from weighbridge.derive.generalize.places import Level, list_above
@@ -41,8 +41,11 @@ class _ListSeen(NamedTuple):
     is_stem: bool
 
 
-def find_repeats(evidence: Evidence) -> None:
-    """Add the lists with several modules in some observation, from the outside in."""
+def find_repeats(evidence: Evidence, *, until_unknown: bool = False) -> None:
+    """Add the lists with several modules in some observation, from the outside in.
+
+    ``until_unknown`` ends this at the first list whose number of modules is not found.
+    """
     by_depth: dict[int, list[_ListSeen]] = {}
     for seen in _lists(evidence):
         by_depth.setdefault(seen.path.count("."), []).append(seen)
@@ -51,6 +54,8 @@ def find_repeats(evidence: Evidence) -> None:
             # a list that always has the same length, unless empty, is not repeated
             if len({seen.length for seen in lengths if seen.length}) > 1:
                 _add_list(evidence, template, lengths)
+                if until_unknown and evidence.repeats.get(template, ZERO) is None:
+                    return
 
 
 def _by_template(evidence: Evidence, lists: Iterable[_ListSeen]) -> dict[str, list[_Length]]:

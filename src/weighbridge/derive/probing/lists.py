@@ -19,8 +19,8 @@ DRAWN_CHANCE = 0.4  # of drawing other items for the lists of one length
 REPEATED_CHANCE = 0.3  # of an item that is like the one before: code asks whether a stage widens
 COUNTED_CHANCE = 0.5  # of turning the fields that may count the stages, too
 ALONE_CHANCE = 0.5  # of drawing one list alone, if lists have at most one item each
-SHORTER_CHANCE = 0.25  # of drawing fewer items than by default
-STEPS = (0, 0, 0, 1, 1, 2, 3)  # items more than by default, otherwise
+SHORTER_CHANCE = 0.25  # of drawing any smaller number of items, where several are the default
+STEPS = (-1, 0, 0, 0, 1, 1, 2, 3)  # items more than by default, otherwise
 ITEMS_OF_EMPTY = (1, 2, 3, 8, 12, 16, 24, 40)  # numbers of layers, or sizes
 _STAGE_COUNT = re.compile("num_|stage|level|n_")
 
@@ -81,9 +81,9 @@ def drawn_lists(exploration: Exploration) -> Changes:
 
 def _drawn_length(random: Random, length: int) -> int:
     """Return a number of items; none only where one item at most is the default."""
-    if length and random.random() < SHORTER_CHANCE:
-        return random.randrange(int(length > 1), length)
-    return length + random.choice(STEPS)
+    if length > 1 and random.random() < SHORTER_CHANCE:
+        return random.randrange(1, length)
+    return max(0, length + random.choice(STEPS))
 
 
 def _drawn_items(random: Random, items: list[Any], length: int) -> list[Any]:
