@@ -51,11 +51,15 @@ def find_repeats(evidence: Evidence, *, until_unknown: bool = False) -> None:
         by_depth.setdefault(seen.path.count("."), []).append(seen)
     for depth in sorted(by_depth):
         for template, lengths in _by_template(evidence, by_depth[depth]).items():
-            # a list that always has the same length, unless empty, is not repeated
-            if len({seen.length for seen in lengths if seen.length}) > 1:
+            if _is_repeated(lengths):
                 _add_list(evidence, template, lengths)
-                if until_unknown and evidence.repeats.get(template, ZERO) is None:
-                    return
+            if until_unknown and evidence.repeats.get(template, ZERO) is None:
+                return
+
+
+def _is_repeated(lengths: Iterable[_Length]) -> bool:
+    """Whether a list has several lengths, besides none."""
+    return len({seen.length for seen in lengths if seen.length}) > 1
 
 
 def _by_template(evidence: Evidence, lists: Iterable[_ListSeen]) -> dict[str, list[_Length]]:
