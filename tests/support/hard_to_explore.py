@@ -116,6 +116,27 @@ class OnlyKinds(nn.Module):
         )
 
 
+@dataclass
+class NamedConfig:
+    width: int = 16
+    kind: str | None = None
+    inner: int | None = None
+
+
+class Named(nn.Module):
+    """Refuses texts with the name of the field that has them."""
+
+    def __init__(self, config: NamedConfig) -> None:
+        super().__init__()
+        if isinstance(config.kind, str) and config.kind != "timestep":
+            raise ValueError(f"kind must not be {config.kind}")
+        if config.kind == "timestep" and config.inner is None:
+            raise ValueError("kind needs inner")
+        self.embed = nn.Linear(config.width, config.inner or config.width)
+        if config.kind == "timestep":
+            self.more = nn.Linear(config.width, 2)
+
+
 def next_prime(number: int) -> int:
     number += 1
     while any(number % divisor == 0 for divisor in range(2, number)):
@@ -177,6 +198,7 @@ CONFIGS = {
     "Lists": ListsConfig,
     "Kinds": KindsConfig,
     "OnlyKinds": KindsConfig,
+    "Named": NamedConfig,
     "Primes": PrimesConfig,
     "Scattered": PrimesConfig,
     "ManyPrimes": PrimesConfig,

@@ -80,6 +80,12 @@ def test_the_number_of_layers_is_reduced_with_the_lists_that_follow_it() -> None
     assert {len(probe.tensors) for probe in explored_once("OnlyKinds").probes} > {6, 16}
 
 
+def test_a_text_is_turned_with_a_number_for_another_field_that_its_refusal_names() -> None:
+    together = explored("Named").findings.together
+    assert together
+    assert all(changes.keys() == {"kind", "inner"} for changes in together)
+
+
 def test_lists_of_one_length_are_turned_together_with_the_field_that_counts_them() -> None:
     assert explored_once("Lists").findings.groups == [
         {"num_stages": 2, "widths": [8, 12], "kinds": ["full", "slide"]},
