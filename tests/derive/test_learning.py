@@ -6,8 +6,12 @@ from dataclasses import dataclass
 
 from torch import nn
 
+from weighbridge.derive.generalize.generalize import generalize, leaves_unknown
 from weighbridge.derive.learning import learn_class
+from weighbridge.derive.probing.explore import explore_configs
 from weighbridge.derive.probing.own import OwnSubject
+from weighbridge.derive.probing.probe import quick_building
+from weighbridge.derive.probing.state import begin
 
 
 @dataclass
@@ -46,3 +50,16 @@ def test_what_is_held_is_as_little_as_possible() -> None:
     learned = learn_class(subject, "Halved")
     assert not learned.holes
     assert learned.exploration.findings.pinned == {"size": 32, "window": 64}
+
+
+def test_what_leaves_a_part_unknown_is_told_without_the_whole_draft() -> None:
+    subject = OwnSubject(f"{__name__}:Halved", f"{__name__}:HalvedConfig")
+    exploration = begin(subject, "Halved")
+    with quick_building():
+        explore_configs(exploration)
+    told = {}
+    for held in ((), ("size",), ("window",), ("size", "window"), ("flag", "depth")):
+        probes = exploration.without_all(held)
+        told[held] = leaves_unknown(probes)
+        assert told[held] == bool(generalize(probes).unknown), held
+    assert [held for held, is_unknown in told.items() if not is_unknown] == [("size", "window")]

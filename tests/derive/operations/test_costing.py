@@ -176,6 +176,15 @@ def draws_of(family: str) -> Draws:
     return Draws(FamilySubject(family), schema.load(family))
 
 
+@pytest.mark.parametrize("family", ["olmo3", "qwen3_next"])
+def test_each_type_of_layer_occurs_twice_in_the_draws_that_are_learned_from(family: str) -> None:
+    draws = draws_of(family)
+    for seed in range(8):
+        (draw,) = draws.alike(random.Random(seed), 1)  # noqa: S311
+        types = draw.changes["layer_types"]
+        assert min(map(types.count, draws.layer_types["layer_types"])) >= 2
+
+
 def test_checkpointing_on_the_cpu_keeps_what_a_run_keeps(seed: str) -> None:
     """BLOOM was not recorded with the profile `cpu`, and its norms keep other dtypes on CUDA."""
     proof = proof_of("bloom", data.read_toml("operations/bloom.toml"))

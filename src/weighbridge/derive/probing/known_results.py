@@ -23,7 +23,8 @@ _PLAIN = (
     *(torch.dtype, torch.device, torch.layout, torch.memory_format),
 )
 _NUMBERS = frozenset((bool, int, float))
-_TENSORS = (torch.Tensor, torch.nn.Parameter)
+TENSORS = (torch.Tensor, torch.nn.Parameter)
+"""The classes of plain tensors: code may replace functions for others."""
 _MOST_RESULTS = 50_000  # kinds of results that are remembered
 
 
@@ -128,7 +129,7 @@ def _call_key(function: Any, args: Any, kwargs: Mapping[str, Any]) -> Hashable |
 def _argument_key(value: Any) -> Hashable | None:
     """Return what decides the results of functions of a value; None if that is not known."""
     kind = type(value)
-    if kind in _TENSORS:
+    if kind in TENSORS:
         if value.device.type != "meta":
             return None
         return value.shape, value.stride(), value.dtype, value.requires_grad
@@ -145,7 +146,7 @@ def _change_key(function: Any, args: Any, kwargs: Mapping[str, Any]) -> Hashable
     if not args:
         return None
     tensor, *others = args
-    if type(tensor) not in _TENSORS or tensor.device.type != "meta" or not tensor.is_contiguous():
+    if type(tensor) not in TENSORS or tensor.device.type != "meta" or not tensor.is_contiguous():
         return None
     if tensor.requires_grad and torch.is_grad_enabled():
         return None  # torch records the change, or refuses it

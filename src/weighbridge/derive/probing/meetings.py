@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from weighbridge.derive.probing.state import Changes, Exploration
 
-MOST_TRIED = 240  # configs, and as many that have only two choices where the code refuses one
+MOST_TRIED = 240  # configs; where the code refuses one, another with only two choices is tried
 MOST_VALUES = 6  # of one field
 
 
@@ -33,7 +33,10 @@ _Row = dict[str, int]
 
 
 def meeting_choices(exploration: Exploration) -> Iterator[Changes]:
-    """Yield configs that the code accepts, until every two choices met that it accepts together."""
+    """Yield configs that the code accepts, until every two choices met that it accepts together.
+
+    Pairs are left if so many configs are refused that `MOST_TRIED` do not suffice.
+    """
     ways = _ways(exploration)
     unmet = _pairs(ways)
     for _ in range(MOST_TRIED):

@@ -19,7 +19,7 @@ from torch._C import (
 from torch.overrides import TorchFunctionMode
 from torch.utils._device import DeviceContext, _device_constructors
 
-from weighbridge.derive.probing.known_results import changed, computed
+from weighbridge.derive.probing.known_results import TENSORS, changed, computed
 from weighbridge.derive.probing.symbolic import plain_value
 
 if TYPE_CHECKING:
@@ -57,7 +57,6 @@ _IN_C = (
     MethodWrapperType,
     WrapperDescriptorType,
 )
-_TENSORS = (torch.Tensor, torch.nn.Parameter)
 
 
 class QuickTensors(TorchFunctionMode):
@@ -109,7 +108,7 @@ def _needs_no_mode(function: Any, types: Iterable[type]) -> bool:
     return (
         isinstance(function, _IN_C)
         and function not in _device_constructors()
-        and all(kind in _TENSORS for kind in types)
+        and all(kind in TENSORS for kind in types)
     )
 
 
