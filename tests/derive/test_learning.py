@@ -63,3 +63,20 @@ def test_what_leaves_a_part_unknown_is_told_without_the_whole_draft() -> None:
         told[held] = leaves_unknown(probes)
         assert told[held] == bool(generalize(probes).unknown), held
     assert [held for held, is_unknown in told.items() if not is_unknown] == [("size", "window")]
+
+
+class Zipped(nn.Module):
+    """Has a layer between each two widths, and none if there is one width."""
+
+    def __init__(self, widths: tuple[int, ...] = (8, 16, 32)) -> None:
+        super().__init__()
+        neighbours = zip(widths, widths[1:], strict=False)  # noqa: RUF007  # as people write it
+        self.layers = nn.ModuleList(nn.Linear(one, other) for one, other in neighbours)
+
+
+def test_a_list_that_is_counted_as_empty_needs_no_condition() -> None:
+    exploration = begin(OwnSubject(f"{__name__}:Zipped"), "Zipped")
+    lists = ([8, 16, 32], [8], [5, 7], [4, 9, 6, 11], [12], [3, 8, 7, 5, 6])
+    probes = [exploration.try_out({"widths": widths}) for widths in lists]
+    draft = generalize([probe for probe in probes if probe is not None])
+    assert (len(probes), draft.unknown, draft.conditions) == (len(lists), [], {})

@@ -25,6 +25,7 @@ def _kind(tensor: torch.Tensor) -> tuple[Any, ...]:
 
 _CALLS = [
     lambda x: x + 1,
+    lambda x: x.t() + 1,
     lambda x: x.to(torch.float64) * x,
     lambda x: x @ x.t(),
     lambda x: torch.softmax(x.t(), -1, dtype=torch.float16),
@@ -86,4 +87,5 @@ def test_a_mode_below_sees_every_call() -> None:
 def test_values_of_real_tensors_are_computed() -> None:
     with _Dispatched():
         for number in (1.0, 2.0):
+            assert (torch.full((2,), number, device="meta") * 2).is_meta
             assert (torch.full((2,), number) * 2).tolist() == [2 * number] * 2

@@ -6,8 +6,13 @@ import itertools
 from typing import Any
 
 from hard_to_explore import explored
+from torch import nn
 
+from weighbridge.derive.probing.explore import explore_configs
 from weighbridge.derive.probing.meetings import meeting_choices
+from weighbridge.derive.probing.own import OwnSubject
+from weighbridge.derive.probing.probe import quick_building
+from weighbridge.derive.probing.state import begin
 
 # The choices of the module, and what it refuses: `gated` without `wide`.
 CHOICES: dict[str, list[Any]] = {
@@ -49,3 +54,26 @@ def test_they_do_not_count_as_configs_that_were_learned_from() -> None:
     tried, probes = exploration.budget.tried, len(exploration.probes)
     assert list(meeting_choices(exploration))
     assert (exploration.budget.tried, len(exploration.probes)) == (tried, probes)
+
+
+class Refusing(nn.Module):
+    """Has flags of which it refuses two together."""
+
+    def __init__(
+        self, *, width: int = 8, one: bool = False, two: bool = False, three: bool = False
+    ) -> None:
+        super().__init__()
+        if one and two:
+            raise ValueError("one or two")
+        self.layer = nn.Linear(width, 1 + one + 2 * two + 4 * three)
+
+
+def test_what_the_code_refuses_is_left_out() -> None:
+    exploration = begin(OwnSubject(f"{__name__}:Refusing"), "Refusing")
+    with quick_building():
+        explore_configs(exploration)
+    configs = list(meeting_choices(exploration))
+    assert all(exploration.try_out(config) is not None for config in configs)
+    flags = [{name for name, value in config.items() if value is True} for config in configs]
+    assert {"one", "three"} in flags
+    assert {"two", "three"} in flags
