@@ -246,12 +246,13 @@ class _Holding:
         self._exploration = exploration
         order = {path: number for number, path in enumerate(exploration.knobs)}
         self._held = sorted(exploration.pinnable, key=lambda path: (path.count("."), order[path]))
+        self._known_with: dict[tuple[str, ...], bool] = {}
 
     def found(self) -> list[str]:
         """Return the fields; none if holding all of them does not help."""
         if not self._held or not self._is_known_with(self._held):
             return []
-        self._let_go(list(self._held))
+        self._let_go_by_halves(list(self._held))  # with none held, something is unknown
         return self._held
 
     def _let_go(self, paths: list[str]) -> None:
@@ -260,12 +261,18 @@ class _Holding:
         if self._is_known_with(fewer):
             self._held = fewer
         elif len(paths) > 1:
-            middle = len(paths) // 2
-            self._let_go(paths[:middle])
-            self._let_go(paths[middle:])
+            self._let_go_by_halves(paths)
+
+    def _let_go_by_halves(self, paths: list[str]) -> None:
+        middle = len(paths) // 2
+        self._let_go(paths[:middle])
+        self._let_go(paths[middle:])
 
     def _is_known_with(self, held: list[str]) -> bool:
-        return not leaves_unknown(self._exploration.without_all(held))
+        key = tuple(held)
+        if key not in self._known_with:
+            self._known_with[key] = not leaves_unknown(self._exploration.without_all(held))
+        return self._known_with[key]
 
 
 def _run_missed_lines(

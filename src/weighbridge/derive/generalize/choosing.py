@@ -197,8 +197,10 @@ def _by_test(trees: list[Tree], costs: Costs, table: Flags, wanted: Flags) -> Tr
     for test in likely[:MOST_TESTS]:
         flags = table[test]
         there = _at_places(trees, costs, table[:, flags], wanted[flags])
+        if there is None:
+            continue
         elsewhere = _at_places(trees, costs, table[:, ~flags], wanted[~flags])
-        if there is None or elsewhere is None:
+        if elsewhere is None:
             continue
         price = float(costs[test]) + there.price + elsewhere.price
         if best is None or price < best[0]:

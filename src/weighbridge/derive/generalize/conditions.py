@@ -13,10 +13,8 @@ from weighbridge.algebra.rewrite import (
     LEAVES,
     NULL,
     TRUE,
-    field_names,
     leaves,
     replaced,
-    simplified,
 )
 from weighbridge.derive.generalize.choosing import condition_of, cost_of, decided_by
 from weighbridge.derive.generalize.ordinals import with_ordinals
@@ -148,8 +146,7 @@ class Questions:
         """Each condition that was asked, or could have been, with its cost."""
         costs: dict[Tree, float] = {}
         for observation in self._observations:
-            for tree in observation.trace.asked:
-                question = simplified(tree)
+            for question in observation.trace.questions:
                 if question[0] != "value":
                     costs.setdefault(
                         question, cost_of("asked") + cost_of("node") * node_count(question)
@@ -186,8 +183,7 @@ class Questions:
         """The fields that the code was seen to ask about."""
         names: set[str] = set()
         for observation in self._observations:
-            for tree in observation.trace.asked:
-                names |= field_names(tree)
+            names |= observation.trace.fields_asked
         return names
 
 

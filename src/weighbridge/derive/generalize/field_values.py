@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from weighbridge.algebra.rewrite import NULL, replaced
 from weighbridge.derive.generalize.generalize import in_common
 from weighbridge.derive.generalize.places import Observation, Observed
-from weighbridge.derive.probing.state import names_in_all
 from weighbridge.derive.probing.symbolic import plain_value, tree_of
 
 if TYPE_CHECKING:
@@ -88,7 +87,7 @@ def _following_others(
     """Return the fields that are asked about, and that themselves follow from others."""
     asked: set[str] = set()
     for observation in observations:
-        asked |= names_in_all(observation.trace.asked)
+        asked |= observation.trace.fields_asked
     known = set(observations[0].fields).intersection(*(seen.fields for seen in observations))
     following: list[str] = []
     for field in sorted(asked - known - {name}):

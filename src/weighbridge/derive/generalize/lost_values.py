@@ -55,12 +55,12 @@ class LostValues:
     @cached_property
     def bounds(self) -> list[Tree]:
         """The bounds of loops."""
-        return _shortest(trace.bounds for trace in self._traces)
+        return _shortest(trace.shorter_bounds for trace in self._traces)
 
     @cached_property
     def computed(self) -> list[Tree]:
         """The integers that the reference code computed."""
-        return _shortest(trace.computed for trace in self._traces)
+        return _shortest(trace.shorter_computed for trace in self._traces)
 
     def expression(
         self, wanted: Sequence[int], environments: Environments, first: Sequence[Tree] = ()
@@ -210,7 +210,7 @@ def _is_countable(value: Any) -> bool:
 
 
 def _shortest(noted: Iterable[Iterable[Tree]]) -> list[Tree]:
-    distinct = dict.fromkeys(map(simplified, itertools.chain.from_iterable(noted)))
+    distinct = dict.fromkeys(itertools.chain.from_iterable(noted))
     open_trees = [tree for tree in distinct if tree[0] != "value"]
     # `min` comes first: it bounds a loop over a slice
     open_trees.sort(key=lambda tree: (tree[0] != "min", node_count(tree), repr(tree)))

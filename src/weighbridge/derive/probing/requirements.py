@@ -85,7 +85,7 @@ def _asked_below_zero(exploration: Exploration, asked: Iterable[Tree]) -> Iterat
         if type(exploration.knobs[path].value) is int:
             probe = exploration.try_change(path, -1)
             if probe is not None:
-                yield from (simplified(tree) for tree in probe.trace.asked)
+                yield from probe.trace.questions
 
 
 def _is_about_two_fields(tree: Tree, exploration: Exploration) -> bool:

@@ -11,9 +11,8 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from weighbridge.algebra.rewrite import field_names
 from weighbridge.derive.probing.earlier_probes import probe_once
-from weighbridge.derive.probing.symbolic import plain_value
+from weighbridge.derive.probing.symbolic import fields_in_any, plain_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -267,8 +266,8 @@ class Exploration:
         bounds: set[str] = set()
         asked: set[str] = set()
         for probe in self.probes:
-            bounds |= names_in_all(probe.trace.bounds)
-            asked |= names_in_all(probe.trace.asked)
+            bounds |= probe.trace.fields_in_bounds
+            asked |= probe.trace.fields_asked
         deciding = findings.active & self.knobs.keys() & (bounds | asked)
         at_default = []
         for path in sorted(deciding):
@@ -346,18 +345,8 @@ def _tensors_and_routers(probe: Probe) -> str:
 
 def fields_used(probe: Probe) -> set[str]:
     """Return the fields that the code used: in a dim, in a question, or in a loop's bound."""
-    trees = {*probe.trace.asked, *probe.trace.bounds}
-    for tensor in probe.tensors.values():
-        trees.update(tensor.dims)
-    return names_in_all(trees)
-
-
-def names_in_all(trees: Iterable[Tree]) -> set[str]:
-    """Return the fields that any of these expressions names."""
-    paths: set[str] = set()
-    for tree in trees:
-        paths |= field_names(tree)
-    return paths
+    dims = {dim for tensor in probe.tensors.values() for dim in tensor.dims}
+    return {*probe.trace.fields_asked, *probe.trace.fields_in_bounds, *fields_in_any(dims)}
 
 
 def _comparisons(tree: Tree) -> Iterator[tuple[str, str | int]]:

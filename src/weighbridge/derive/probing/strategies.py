@@ -23,7 +23,7 @@ from weighbridge.derive.probing.candidates import (
 )
 from weighbridge.derive.probing.earlier_probes import probe_once
 from weighbridge.derive.probing.lists import lists_of_stages, stage_counts
-from weighbridge.derive.probing.state import LAYER_COUNT, Turn, fields_used, names_in_all
+from weighbridge.derive.probing.state import LAYER_COUNT, Turn, fields_used
 from weighbridge.derive.probing.symbolic import without_counts
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ def _default_stages(exploration: Exploration, default: Probe) -> Changes:
 def _layer_counts(exploration: Exploration, probe: Probe) -> list[str]:
     """Return the fields that bound loops, or that count layers by their names."""
     paths = {path for path in exploration.knobs if LAYER_COUNT.search(path)}
-    paths |= names_in_all(probe.trace.bounds)
+    paths |= probe.trace.fields_in_bounds
     for tree in probe.trace.asked:
         for leaf in leaves(tree):
             if leaf[0] == "name" and LAYER_COUNT.search(leaf[1]):

@@ -15,12 +15,13 @@ import math
 import operator
 import sys
 from contextlib import contextmanager
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
-from weighbridge.algebra.rewrite import replaced
+from weighbridge.algebra.rewrite import field_names, replaced, simplified
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from weighbridge.algebra.expr import Tree
 
@@ -65,6 +66,33 @@ class SymbolicTrace:
         if len(kind) < MOST_NOTED:
             kind[without_counts(tree)] = None
 
+    # What many drafts ask for, once the run has ended.
+
+    @cached_property
+    def questions(self) -> list[Tree]:
+        """The conditions that were asked, simplified."""
+        return [*map(simplified, self.asked)]
+
+    @cached_property
+    def shorter_bounds(self) -> list[Tree]:
+        """The lengths of loops, simplified."""
+        return [*map(simplified, self.bounds)]
+
+    @cached_property
+    def shorter_computed(self) -> list[Tree]:
+        """The intermediate integers, simplified."""
+        return [*map(simplified, self.computed)]
+
+    @cached_property
+    def fields_asked(self) -> frozenset[str]:
+        """The fields that conditions name."""
+        return fields_in_any(self.asked)
+
+    @cached_property
+    def fields_in_bounds(self) -> frozenset[str]:
+        """The fields that the lengths of loops name."""
+        return fields_in_any(self.bounds)
+
 
 _traces: list[SymbolicTrace] = []
 
@@ -87,6 +115,11 @@ def without_counts(tree: Tree) -> Tree:
     if tree[0] in ("name", "value"):
         return tree
     return (tree[0], *[without_counts(part) if type(part) is tuple else part for part in tree[1:]])
+
+
+def fields_in_any(trees: Iterable[Tree]) -> frozenset[str]:
+    """Return the fields that any of these expressions names."""
+    return frozenset[str]().union(*map(field_names, trees))
 
 
 def node_count(tree: Tree) -> int:
