@@ -45,6 +45,15 @@ def _convolutions(dice: Dice) -> dict[str, Any]:
     return {"widths": widths, "kernels": kernels, "out": dice.randint(1, 99)}
 
 
+def _windows(dice: Dice) -> dict[str, Any]:
+    return {
+        "image": dice.choice([32, 56, 64, 112, 200, 224, 384]),
+        "patch": dice.choice([2, 4, 8]),
+        "depths": [dice.randint(1, 3) for _ in range(dice.randint(1, 5))],
+        "window": dice.choice([2, 4, 7, 8, 12]),
+    }
+
+
 # What draws a setting, and the least share of settings that are counted rather than refused.
 DRAWN: dict[str, tuple[Callable[[Dice], dict[str, Any]], float]] = {
     "Perceptron": (
@@ -88,15 +97,8 @@ DRAWN: dict[str, tuple[Callable[[Dice], dict[str, Any]], float]] = {
         },
         1,
     ),
-    "Windows": (
-        lambda dice: {
-            "image": dice.choice([32, 56, 64, 112, 200, 224, 384]),
-            "patch": dice.choice([2, 4, 8]),
-            "depths": [dice.randint(1, 3) for _ in range(dice.randint(1, 5))],
-            "window": dice.choice([2, 4, 7, 8, 12]),
-        },
-        1,
-    ),
+    "Windows": (_windows, 1),
+    "Scales": (_windows, 1),
     "Mixture": (
         lambda dice: {
             "layers": dice.randint(1, 6),

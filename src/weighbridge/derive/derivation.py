@@ -16,6 +16,7 @@ from weighbridge.derive.guards.sections import NO_GUARDS, Guards, without_rules,
 from weighbridge.derive.learning import Learned, correct_base, learn_class, learn_more, learn_tasks
 from weighbridge.derive.parts import with_parts
 from weighbridge.derive.passes import TO_BE_LAWFUL, TO_BE_PROVED, CandidateBlueprint, run_passes
+from weighbridge.derive.probing.answers import answers_turned
 from weighbridge.derive.probing.chance import unseen
 from weighbridge.derive.probing.meetings import meeting_choices
 from weighbridge.derive.probing.probe import quick_building
@@ -121,6 +122,7 @@ def _with_proof(
             configs = [dict(subject.start)]
             if subject.is_explored_for_equals:
                 configs += meeting_choices(one_class.exploration)
+                configs += answers_turned(one_class.exploration)
             most = len(configs) + count
             configs += unseen(one_class.exploration, count)
             result = prove_class(blueprint, subject, name, configs, most=most)

@@ -165,6 +165,30 @@ class Windows(nn.Module):
             self.stages.append(nn.ModuleList(tables))
 
 
+class Scales(nn.Module):
+    """Has tables of windows at a scale that doubles from the second stage on."""
+
+    def __init__(
+        self,
+        image: int = 224,
+        patch: int = 4,
+        depths: tuple[int, ...] = (2, 2, 6, 2),
+        width: int = 24,
+        window: int = 7,
+    ) -> None:
+        super().__init__()
+        self.stages = nn.ModuleList()
+        scale = 1
+        for stage, depth in enumerate(depths):
+            side = (image // patch + scale - 1) // scale
+            if stage > 0:
+                side = (side + 1) // 2
+                scale *= 2
+            small = side if side <= window else window  # noqa: FURB136
+            tables = [nn.Embedding((2 * small - 1) ** 2, width * 2**stage) for _ in range(depth)]
+            self.stages.append(nn.ModuleList(tables))
+
+
 class Mixture(nn.Module):
     """Is dense in its first layers, and shares experts if a number of these is given."""
 

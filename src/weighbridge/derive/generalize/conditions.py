@@ -15,8 +15,10 @@ from weighbridge.algebra.rewrite import (
     TRUE,
     leaves,
     replaced,
+    simplified,
 )
 from weighbridge.derive.generalize.choosing import condition_of, cost_of, decided_by
+from weighbridge.derive.generalize.doubling import with_powers_of_2
 from weighbridge.derive.generalize.ordinals import with_ordinals
 from weighbridge.derive.generalize.places import list_above, values_at
 from weighbridge.derive.probing.symbolic import node_count
@@ -133,8 +135,15 @@ class Questions:
             (question, cost_of("ordinal"))
             for question in with_ordinals(self.asked, all_fields, level.depth)
         ]
+        indices: list[Tree] = [("index", depth) for depth in range(level.depth)]
+        doubled = [
+            (simplified(question), cost_of("power of 2"))
+            for question in with_powers_of_2(self._as_asked, indices)
+        ]
         in_loops = [depth for depth in range(level.depth) if _is_of_loop(level, depth, counts)]
-        for question, price in itertools.chain(self.asked.items(), counted, index_questions):
+        for question, price in itertools.chain(
+            self.asked.items(), counted, doubled, index_questions
+        ):
             for tree in resolutions(question, in_loops, level.stages):
                 yield tree, price
                 if self._in_parts and tree is not question:
@@ -155,6 +164,13 @@ class Questions:
             for question, price in _field_questions(name, values):
                 costs.setdefault(question, price)
         return costs
+
+    @cached_property
+    def _as_asked(self) -> dict[Tree, None]:
+        """Each condition that was asked, as it was asked: ``size // 1`` is not yet ``size``."""
+        return dict.fromkeys(
+            itertools.chain.from_iterable(seen.trace.asked for seen in self._observations)
+        )
 
     @cached_property
     def about_fields(self) -> list[Tree]:

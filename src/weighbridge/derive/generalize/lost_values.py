@@ -11,6 +11,7 @@ import numpy as np
 from weighbridge.algebra.rewrite import simplified
 from weighbridge.derive.generalize.choosing import cost_of
 from weighbridge.derive.generalize.conditions import resolutions
+from weighbridge.derive.generalize.doubling import powers_of_2
 from weighbridge.derive.generalize.places import depth_of, value_at, values_at
 from weighbridge.derive.generalize.stages import is_stage
 from weighbridge.derive.probing.symbolic import node_count
@@ -83,6 +84,7 @@ class LostValues:
             _affine(search.simple.like(goal), goal)
             or _affine([*_resolved(first, environments)], goal)
             or _combined(search.pairs, goal)
+            or _doubled(goal, environments)
         )
 
     def count_of_rounds(self, wanted: Sequence[int], environments: Environments) -> Tree | None:
@@ -262,7 +264,7 @@ def _atoms(environments: Environments) -> Iterator[tuple[float, Tree]]:
     for index in indices:
         yield cost_of("index"), index
         yield cost_of("index before"), ("max", ("-", index, ("value", 1)), ("value", 0))
-        yield cost_of("power of 2"), ("**", ("value", 2), index)
+        yield cost_of("power of 2"), powers_of_2(index)[0]
     for name in sorted(name for name in shared if not name.startswith("@")):
         kinds = {type(environment[name]) for environment in environments}
         if kinds == {int}:
@@ -335,6 +337,15 @@ def _combined(pairs: _TermTable, goal: Numbers) -> Tree | None:
                 term = pairs.with_values(other)
                 if term is not None:
                     return (kind, simplified(("*", ("value", factor), tree)), term.tree)
+    return None
+
+
+def _doubled(goal: Numbers, environments: Environments) -> Tree | None:
+    """Return the power of 2 that a goal is, if a loop doubles it from its second round on."""
+    for depth in range(depth_of(environments[0])):
+        power = powers_of_2(("index", depth))[1]
+        if values_at(power, environments) == goal.tolist():
+            return power
     return None
 
 

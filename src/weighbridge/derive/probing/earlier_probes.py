@@ -62,3 +62,12 @@ def probe_once(
         result.__context__ = result.__cause__ = None
         raise result.with_traceback(None)
     return result._replace(changes=changes)
+
+
+def is_accepted(subject: Subject, class_name: str, changes: Mapping[str, Any]) -> bool:
+    """Whether the code builds a config; this does not count as a config that was learned from."""
+    try:
+        probe_once(subject, class_name, changes, labels=False)
+    except Exception:  # whatever a model's own code raises is its way to refuse
+        return False
+    return True

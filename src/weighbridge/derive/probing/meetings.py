@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from weighbridge.derive.probing.earlier_probes import probe_once
+from weighbridge.derive.probing.earlier_probes import is_accepted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -39,6 +39,7 @@ def meeting_choices(exploration: Exploration) -> Iterator[Changes]:
     """
     ways = _ways(exploration)
     unmet = _pairs(ways)
+    of_class = exploration.subject, exploration.class_name
     for _ in range(MOST_TRIED):
         if not unmet:
             return
@@ -46,7 +47,7 @@ def meeting_choices(exploration: Exploration) -> Iterator[Changes]:
         for row in (_filled(exploration, first, ways, unmet), dict(first)):
             changes = _changes_of(exploration, row, ways)
             met = {*_pairs_in(_row_of(changes, ways))}
-            if first in met and _is_accepted(exploration, changes):
+            if first in met and is_accepted(*of_class, changes):
                 yield changes
                 unmet = {pair: None for pair in unmet if pair not in met}
                 break
@@ -58,15 +59,6 @@ def _changes_of(exploration: Exploration, row: _Row, ways: _Ways) -> Changes:
     for field, known in ways.items():
         changes |= known[row.get(field, 0)]
     return changes
-
-
-def _is_accepted(exploration: Exploration, changes: Changes) -> bool:
-    """Whether the code builds a config; this does not count as a config that was learned from."""
-    try:
-        probe_once(exploration.subject, exploration.class_name, changes, labels=False)
-    except Exception:  # whatever a model's own code raises is its way to refuse
-        return False
-    return True
 
 
 def _ways(exploration: Exploration) -> _Ways:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from weighbridge.algebra.rewrite import leaves
+from weighbridge.algebra.rewrite import field_names, leaves
 from weighbridge.derive.probing.questions import answer_to, flipping
 
 if TYPE_CHECKING:
@@ -49,18 +49,35 @@ def flip_answers(exploration: Exploration) -> None:
 
 
 def _answered_alike(exploration: Exploration) -> Iterator[tuple[Tree, list[Probe]]]:
-    """Yield the questions with one answer so far, each with the probes in which it was asked."""
+    """Yield the questions with one answer so far, each with the probes in which it was asked.
+
+    Of a stranger's code, an answer that takes a size of 0 is none: little is built there.
+    """
     answers: dict[Tree, set[bool | None]] = {}
     asking: dict[Tree, list[Probe]] = {}
     for probe in exploration.probes:
+        zeros = _sizes_of_zero(exploration, probe)
         for tree in probe.trace.asked:
             if any(leaf[0] == "loop" for leaf in leaves(tree)):
                 continue
-            answers.setdefault(tree, set()).add(answer_to(tree, probe.fields))
             asking.setdefault(tree, []).append(probe)
+            known = answers.setdefault(tree, set())
+            if not zeros or zeros.isdisjoint(field_names(tree)):
+                known.add(answer_to(tree, probe.fields))
     for tree, given in answers.items():
         if len(given - {None}) == 1:
             yield tree, asking[tree][:MOST_TRIES_OF_ONE]
+
+
+def _sizes_of_zero(exploration: Exploration, probe: Probe) -> set[str]:
+    """Return the fields of a stranger's config that are 0 and not so by default."""
+    if not exploration.subject.is_explored_for_equals:
+        return set()
+    return {
+        path
+        for path, knob in exploration.knobs.items()
+        if type(knob.value) is int and knob.value and probe.fields.get(path) == 0
+    }
 
 
 def _flip(exploration: Exploration, tree: Tree, probes: Sequence[Probe]) -> None:
