@@ -86,7 +86,7 @@ DRAWN: dict[str, tuple[Callable[[Dice], dict[str, Any]], float]] = {
         lambda dice: {"hidden": _sizes(dice, least=1), "size": dice.randint(5, 900)},
         0,
     ),
-    "Widening": (lambda dice: {"widths": _sizes(dice, least=1), "before": dice.choice(SIZES)}, 0),
+    "Widening": (lambda dice: {"widths": _sizes(dice, least=1), "before": dice.choice(SIZES)}, 1),
     "Projection": (
         lambda dice: {
             "width": dice.randint(1, 99),

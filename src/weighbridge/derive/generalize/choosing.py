@@ -47,6 +47,7 @@ COSTS: dict[str, Cost] = {
     "later start": Cost(3, "the first items of the list come from elsewhere"),
     "text at index": Cost(4, "layer_types[i] == ... is how configs state the kind of each layer"),
     "text at index, cyclic": Cost(4.5, "the same for a repeating pattern, which is rarer"),
+    "item from the end": Cost(4, "a loop over a reversed list; its items forget the round"),
     "unasked text at index": Cost(7, "the same, but code was never seen to read this list"),
     "is last": Cost(5, "the last layer is often built differently"),
     "is number": Cost(5, "so is the first; each later index costs 1 more"),

@@ -21,6 +21,7 @@ from weighbridge.derive.generalize.choosing import condition_of, cost_of, decide
 from weighbridge.derive.generalize.doubling import with_powers_of_2
 from weighbridge.derive.generalize.ordinals import with_ordinals
 from weighbridge.derive.generalize.places import list_above, values_at
+from weighbridge.derive.generalize.reversed_lists import with_items_from_end
 from weighbridge.derive.probing.symbolic import node_count
 
 if TYPE_CHECKING:
@@ -140,9 +141,13 @@ class Questions:
             (simplified(question), cost_of("power of 2"))
             for question in with_powers_of_2(self._as_asked, indices)
         ]
+        from_end = [
+            (question, cost_of("item from the end"))
+            for question in with_items_from_end(self.asked, indices)
+        ]
         in_loops = [depth for depth in range(level.depth) if _is_of_loop(level, depth, counts)]
         for question, price in itertools.chain(
-            self.asked.items(), counted, doubled, index_questions
+            self.asked.items(), counted, doubled, from_end, index_questions
         ):
             for tree in resolutions(question, in_loops, level.stages):
                 yield tree, price

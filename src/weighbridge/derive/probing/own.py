@@ -391,7 +391,10 @@ class OwnSubject:
         with self._remembering_code():
             try:
                 labelled = probes.take(
-                    lambda: self._built(class_name, self._remembering(config)), changes, fields
+                    lambda: self._built(class_name, self._remembering(config)),
+                    changes,
+                    fields,
+                    rounds_apart=True,
                 )
             except Exception:  # the code compares types by name, or calls a function in C
                 return plain

@@ -157,6 +157,7 @@ def take(
     fields: Mapping[str, Any],
     *,
     labels: bool = True,
+    rounds_apart: bool = False,
 ) -> Probe:
     """Build a module on the meta device and return its contents.
 
@@ -165,8 +166,9 @@ def take(
         changes: the fields that were set.
         fields: the value of every field, including defaults.
         labels: keep the expressions of shapes, which takes more time.
+        rounds_apart: tell the rounds of one loop in an expression apart.
     """
-    with tracing() as trace, ExitStack() as modes:
+    with tracing(rounds_apart=rounds_apart) as trace, ExitStack() as modes:
         modes.enter_context(torch.device("meta"))
         modes.enter_context(Labels() if labels else QuickTensors())
         module = build()

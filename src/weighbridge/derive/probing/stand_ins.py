@@ -22,6 +22,7 @@ from weighbridge.derive.probing.symbolic import (
     calling_site,
     forgetful_items,
     is_numeric,
+    is_tracing,
     length_tree,
     lift,
     note_bound,
@@ -118,12 +119,23 @@ def _sum(values: Any, start: Any = 0) -> Any:
     return total
 
 
+def _plain_integer(value: Any) -> int:
+    return int(plain_value(value))
+
+
 class _Range:
-    """A range whose counters remember that they count, and whose bound is noted."""
+    """A range whose counters remember that they count, and whose bound is noted.
+
+    Where nothing is recorded it is Python's own: stand-ins stay in the modules of transformers, and
+    some of these fill tables of millions of numbers in Python.
+    """
+
+    def __new__(cls, *bounds: Any) -> Any:
+        return super().__new__(cls) if is_tracing() else range(*map(_plain_integer, bounds))
 
     def __init__(self, *bounds: Any) -> None:
         self.range, self.site = (
-            range(*[int(plain_value(bound)) for bound in bounds]),
+            range(*map(_plain_integer, bounds)),
             calling_site(),
         )
         trees = [tree_of(bound) for bound in bounds]
@@ -167,6 +179,8 @@ class _Range:
 
 
 def _enumerate(values: Any, start: int = 0) -> Iterator[tuple[Any, Any]]:
+    if not is_tracing():
+        return enumerate(values, start)
     return _enumerated(values, start, calling_site())
 
 
@@ -179,6 +193,9 @@ def _enumerated(values: Any, start: int, site: str) -> Iterator[tuple[Any, Any]]
 
 class _Zip:
     """A zip that notes how many rounds it has, as far as the lengths are known."""
+
+    def __new__(cls, *sequences: Any, strict: bool = False) -> Any:
+        return super().__new__(cls) if is_tracing() else zip(*sequences, strict=strict)
 
     def __init__(self, *sequences: Any, strict: bool = False) -> None:
         site = calling_site()

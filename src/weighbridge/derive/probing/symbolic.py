@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
-from weighbridge.algebra.rewrite import field_names, replaced, simplified
+from weighbridge.algebra.rewrite import field_names, leaves, replaced, simplified
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -44,7 +44,9 @@ class SymbolicTrace:
     ``loops`` has the length of each loop by its site.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, rounds_apart: bool = False) -> None:
+        """Begin a trace; ``rounds_apart`` tells the rounds of one loop in an expression apart."""
+        self._rounds_apart = rounds_apart
         self.asked: dict[Tree, None] = {}
         self.bounds: dict[Tree, None] = {}
         self.computed: dict[Tree, None] = {}
@@ -64,6 +66,8 @@ class SymbolicTrace:
     def note(self, kind: dict[Tree, None], tree: Tree) -> None:
         """Keep an expression, with loop counters in place of their values."""
         if len(kind) < MOST_NOTED:
+            if self._rounds_apart:
+                tree = with_rounds_apart(tree)
             kind[without_counts(tree)] = None
 
     # What many drafts ask for, once the run has ended.
@@ -98,14 +102,19 @@ _traces: list[SymbolicTrace] = []
 
 
 @contextmanager
-def tracing() -> Iterator[SymbolicTrace]:
+def tracing(*, rounds_apart: bool = False) -> Iterator[SymbolicTrace]:
     """Record what the code asks and computes inside the block."""
-    trace = SymbolicTrace()
+    trace = SymbolicTrace(rounds_apart=rounds_apart)
     _traces.append(trace)
     try:
         yield trace
     finally:
         _traces.remove(trace)
+
+
+def is_tracing() -> bool:
+    """Whether what code asks and computes is recorded now."""
+    return bool(_traces)
 
 
 def without_counts(tree: Tree) -> Tree:
@@ -115,6 +124,29 @@ def without_counts(tree: Tree) -> Tree:
     if tree[0] in ("name", "value"):
         return tree
     return (tree[0], *[without_counts(part) if type(part) is tuple else part for part in tree[1:]])
+
+
+def with_rounds_apart(tree: Tree) -> Tree:
+    """Return a tree in which earlier rounds of a loop are written as so many rounds before.
+
+    Code takes the width of the round before into the next one: ``widths[i] != widths[i - 1]``.
+
+    Example:
+        >>> with_rounds_apart(("!=", ("loop", "site", 3), ("loop", "site", 2)))
+        ('!=', ('loop', 'site', 3), ('-', ('loop', 'site', 3), ('value', 1)))
+    """
+    counters = {leaf for leaf in leaves(tree) if leaf[0] == "loop"}
+    latest = {counter[1]: counter for counter in sorted(counters, key=lambda leaf: leaf[2])}
+    if len(latest) == len(counters):
+        return tree
+
+    def before(leaf: Tree) -> Tree:
+        if leaf not in counters or leaf == latest[leaf[1]]:
+            return leaf
+        last = latest[leaf[1]]
+        return ("-", last, ("value", last[2] - leaf[2]))
+
+    return replaced(tree, before)
 
 
 def fields_in_any(trees: Iterable[Tree]) -> frozenset[str]:
