@@ -87,6 +87,10 @@ DRAWN: dict[str, tuple[Callable[[Dice], dict[str, Any]], float]] = {
         0,
     ),
     "Widening": (lambda dice: {"widths": _sizes(dice, least=1), "before": dice.choice(SIZES)}, 1),
+    "Upwards": (
+        lambda dice: {"widths": _sizes(dice, least=1), "repeats": dice.randint(1, 4)},
+        1,
+    ),
     "Projection": (
         lambda dice: {
             "width": dice.randint(1, 99),

@@ -112,6 +112,26 @@ class Widening(nn.Module):
             before = width
 
 
+class Upwards(nn.Module):
+    """Walks its widths backwards, and has a projection only where the width changes."""
+
+    def __init__(self, widths: tuple[int, ...] = (16, 32, 32, 64), repeats: int = 2) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList()
+        backwards = list(reversed(widths))
+        width = backwards[0]
+        for stage in range(len(widths)):
+            before, width = width, backwards[stage]
+            block = nn.ModuleList()
+            for repeat in range(repeats):
+                layer = nn.Module()
+                inner = before if repeat == 0 else width
+                layer.body = nn.Linear(inner, width)
+                layer.project = nn.Linear(inner, width) if inner != width else None
+                block.append(layer)
+            self.blocks.append(block)
+
+
 class Projection(nn.Module):
     """Has many flags, of which two together leave a tensor out that each alone leaves in."""
 

@@ -131,29 +131,26 @@ class Questions:
     def _questions_about(self, level: Level, counts: Counts) -> Priced:
         """Yield the questions for the places of a level; its indices stand for loop counters."""
         index_questions = _index_questions(level, self._varied_fields, self._asked_fields, counts)
-        all_fields = [observation.fields for observation in self._observations]
-        counted = [
-            (question, cost_of("ordinal"))
-            for question in with_ordinals(self.asked, all_fields, level.depth)
-        ]
-        indices: list[Tree] = [("index", depth) for depth in range(level.depth)]
-        doubled = [
-            (simplified(question), cost_of("power of 2"))
-            for question in with_powers_of_2(self._as_asked, indices)
-        ]
-        from_end = [
-            (question, cost_of("item from the end"))
-            for question in with_items_from_end(self.asked, indices)
-        ]
         in_loops = [depth for depth in range(level.depth) if _is_of_loop(level, depth, counts)]
         for question, price in itertools.chain(
-            self.asked.items(), counted, doubled, from_end, index_questions
+            self.asked.items(), self._in_terms_of_rounds(level), index_questions
         ):
             for tree in resolutions(question, in_loops, level.stages):
                 yield tree, price
                 if self._in_parts and tree is not question:
                     for start in STARTS:
                         yield _from_later(tree, start), price + cost_of("later start")
+
+    def _in_terms_of_rounds(self, level: Level) -> Priced:
+        """Yield questions in which an index takes the place of a number that forgot its round."""
+        indices: list[Tree] = [("index", depth) for depth in range(level.depth)]
+        all_fields = [observation.fields for observation in self._observations]
+        for question in with_ordinals(self.asked, all_fields, level.depth):
+            yield question, cost_of("ordinal")
+        for question in with_powers_of_2(self._as_asked, indices):
+            yield simplified(question), cost_of("power of 2")
+        for question in with_items_from_end(self.asked, indices):
+            yield question, cost_of("item from the end")
 
     @cached_property
     def asked(self) -> dict[Tree, float]:

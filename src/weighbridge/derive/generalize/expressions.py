@@ -18,6 +18,7 @@ from weighbridge.derive.generalize.conditions import PERIODS
 from weighbridge.derive.generalize.evidence import MOST_ANSWERS
 from weighbridge.derive.generalize.lost_values import plus, simple_terms
 from weighbridge.derive.generalize.places import value_at
+from weighbridge.derive.generalize.reversed_lists import is_item, listed_items_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -66,7 +67,7 @@ def _tree_or_parts(
     trees = [seen[place].tree for place in places]
     values = {place: seen[place].value for place in places}
     tree = _single(evidence, trees, values)
-    parts = _parts(trees, places) if tree is None else []
+    parts = _parts(evidence, trees, places) if tree is None else []
     if tree is not None or len(parts) > 1:
         return tree, parts
     tree = piecewise(evidence, level, values)
@@ -222,7 +223,7 @@ def _index_followed(numbers: list[Any], places: list[Place]) -> Tree | None:
 def _united_from_end(evidence: Evidence, trees: list[Tree], places: list[Place]) -> Tree | None:
     """Return items of a list field by their index from its end, as in a reverse loop."""
     first = trees[0]
-    if first[0] != "[]" or first[1][0] != "name" or first[2][0] != "value":
+    if not is_item(first):
         return None
     items = [evidence.environment(place).get(first[1][1]) for place in places]
     positions = [tree[2][1] for tree in trees]
@@ -249,8 +250,11 @@ def _form(tree: Tree) -> Tree:
     return (tree[0], *map(_form, tree[1:]))
 
 
-def _parts(trees: list[Tree], places: list[Place]) -> list[list[Place]]:
-    """Split the places by the distance of a number to an index, or else by all numbers."""
+def _parts(evidence: Evidence, trees: list[Tree], places: list[Place]) -> list[list[Place]]:
+    """Split the places by the distance of a number to an index, or else by all numbers.
+
+    Where there are too many numbers, they may be of a list that is walked backwards.
+    """
     numbers_at = [_numbers_in(tree) for tree in trees]
     if not numbers_at[0]:
         return []
@@ -266,8 +270,32 @@ def _parts(trees: list[Tree], places: list[Place]) -> list[list[Place]]:
     for numbers, place in zip(numbers_at, places, strict=True):
         by_numbers.setdefault(numbers, []).append(place)
     if len(by_numbers) > MOST_NUMBERS:
-        return []
+        return _parts_from_end(evidence, trees, places)
     return list(by_numbers.values())
+
+
+def _parts_from_end(
+    evidence: Evidence, trees: list[Tree], places: list[Place]
+) -> list[list[Place]]:
+    """Split the places by how far from the end of a list an item is, beside an index."""
+    for depth in range(len(places[0][1])):
+        parts: dict[tuple[int | None, ...], list[Place]] = {}
+        for tree, place in zip(trees, places, strict=True):
+            environment, index = evidence.environment(place), place[1][depth]
+            offsets = [_from_end(item, environment, index) for item in listed_items_in(tree)]
+            parts.setdefault(tuple(offsets), []).append(place)
+        if 1 < len(parts) <= MOST_DISTANCES and () not in parts:
+            return [*parts.values()]
+    return []
+
+
+def _from_end(item: Tree, environment: Mapping[str, Any], index: int) -> int | None:
+    """Return how far before the end an item is, less an index; None if that is not known."""
+    _, (_, field), (_, number) = item
+    items = environment.get(field)
+    if not isinstance(items, list | tuple) or type(number) is not int:
+        return None
+    return number + index - len(items)
 
 
 def _parts_by_answers(

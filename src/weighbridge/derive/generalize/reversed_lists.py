@@ -35,7 +35,7 @@ def with_items_from_end(questions: Iterable[Tree], indices: Sequence[Tree]) -> I
     """
     asked_of: dict[Tree, set[Tree]] = {}
     for question in questions:
-        asked_of.setdefault(_filled(question, itertools.repeat(_ONE)), set()).add(question)
+        asked_of.setdefault(_with_places(question, itertools.repeat(_ONE)), set()).add(question)
     for form, asked in asked_of.items():
         if len(asked) > 1:
             for index in indices:
@@ -43,13 +43,13 @@ def with_items_from_end(questions: Iterable[Tree], indices: Sequence[Tree]) -> I
 
 
 def _of_rounds(form: Tree, index: Tree) -> Iterator[Tree]:
-    lists = [*_lists(form)]
+    lists = [item[1] for item in listed_items_in(form)]
     if not 0 < len(lists) <= _MOST_ITEMS:
         return
-    of_list = [(_this(field, index), _before(field, index)) for field in lists]
-    for items in itertools.product(*of_list) if len(lists) > 1 else [(of_list[0][0],)]:
+    choices = [(_this(field, index), _before(field, index)) for field in lists]
+    for items in itertools.product(*choices):
         if len({*items}) == len(items):
-            yield _filled(form, iter(items))
+            yield _with_places(form, iter(items))
 
 
 def _this(field: Tree, index: Tree) -> Tree:
@@ -60,29 +60,29 @@ def _before(field: Tree, index: Tree) -> Tree:
     return ("-", ("len", field), index)
 
 
-def _is_item(tree: Tree) -> bool:
+def is_item(tree: Tree) -> bool:
     """Whether a tree is the item of a list field at a plain number."""
     kind, *operands = tree
     return bool(kind == "[]" and operands[0][0] == "name" and operands[1][0] == "value")
 
 
-def _lists(tree: Tree) -> Iterator[Tree]:
-    """Yield the lists of the items in a question, left to right."""
-    if _is_item(tree):
-        yield tree[1]
+def listed_items_in(tree: Tree) -> Iterator[Tree]:
+    """Yield the items of list fields at plain numbers, left to right."""
+    if is_item(tree):
+        yield tree
     elif tree[0] not in LEAVES:
         for operand in tree[1:]:
             if isinstance(operand, tuple):
-                yield from _lists(operand)
+                yield from listed_items_in(operand)
 
 
-def _filled(tree: Tree, numbers: Iterator[Tree]) -> Tree:
+def _with_places(tree: Tree, numbers: Iterator[Tree]) -> Tree:
     """Return a question with other numbers of its items, left to right."""
-    if _is_item(tree):
+    if is_item(tree):
         return ("[]", tree[1], next(numbers))
     if tree[0] in LEAVES:
         return tree
     return (
         tree[0],
-        *(_filled(part, numbers) if isinstance(part, tuple) else part for part in tree[1:]),
+        *(_with_places(part, numbers) if isinstance(part, tuple) else part for part in tree[1:]),
     )

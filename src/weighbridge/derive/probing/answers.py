@@ -54,7 +54,7 @@ def _has_order(tree: Tree) -> bool:
 
 def _turned(exploration: Exploration, changes: Changes, tree: Tree) -> Iterator[Changes]:
     """Yield the changes with one size at which a comparison has the other answer."""
-    fields = _fields(exploration, changes)
+    fields = _fields_with(exploration, changes)
     if answer_to(tree, fields) is None:
         return
     settable = exploration.knobs.keys() - exploration.fixed.keys()
@@ -63,7 +63,7 @@ def _turned(exploration: Exploration, changes: Changes, tree: Tree) -> Iterator[
             yield {**changes, path: value}
 
 
-def _fields(exploration: Exploration, changes: Changes) -> Mapping[str, Any]:
+def _fields_with(exploration: Exploration, changes: Changes) -> Mapping[str, Any]:
     try:
         return exploration.subject.fields(exploration.subject.config(changes))
     except Exception:  # whatever a config class raises is its way to refuse

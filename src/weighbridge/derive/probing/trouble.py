@@ -7,6 +7,7 @@ base are tried again near other configs, all at once.
 
 from __future__ import annotations
 
+from itertools import filterfalse
 from typing import TYPE_CHECKING, Any
 
 from weighbridge.algebra.rewrite import field_names, leaves
@@ -57,9 +58,7 @@ def _answered_alike(exploration: Exploration) -> Iterator[tuple[Tree, list[Probe
     asking: dict[Tree, list[Probe]] = {}
     for probe in exploration.probes:
         zeros = _sizes_of_zero(exploration, probe)
-        for tree in probe.trace.asked:
-            if any(leaf[0] == "loop" for leaf in leaves(tree)):
-                continue
+        for tree in filterfalse(_is_of_loop, probe.trace.asked):
             asking.setdefault(tree, []).append(probe)
             known = answers.setdefault(tree, set())
             if not zeros or zeros.isdisjoint(field_names(tree)):
@@ -67,6 +66,10 @@ def _answered_alike(exploration: Exploration) -> Iterator[tuple[Tree, list[Probe
     for tree, given in answers.items():
         if len(given - {None}) == 1:
             yield tree, asking[tree][:MOST_TRIES_OF_ONE]
+
+
+def _is_of_loop(tree: Tree) -> bool:
+    return any(leaf[0] == "loop" for leaf in leaves(tree))
 
 
 def _sizes_of_zero(exploration: Exploration, probe: Probe) -> set[str]:
