@@ -147,6 +147,8 @@ class Questions:
         all_fields = [observation.fields for observation in self._observations]
         for question in with_ordinals(self.asked, all_fields, level.depth):
             yield question, cost_of("ordinal")
+        if not any(seen.trace.rounds_apart for seen in self._observations):
+            return
         for question in with_powers_of_2(self._as_asked, indices):
             yield simplified(question), cost_of("power of 2")
         for question in with_items_from_end(self.asked, indices):

@@ -35,6 +35,8 @@ class Evidence:
         """The stages of each flat list."""
         roots: list[Place] = [(row, ()) for row in range(len(observations))]
         self.levels: dict[str, Level] = {"": Level("", roots, observations, {}, self.stages)}
+        self.rounds_apart = any(seen.trace.rounds_apart for seen in observations)
+        """Whether plain numbers may stand for the rounds of a loop."""
         self.lost_values = LostValues([seen.trace for seen in observations], guess=guess)
         self._questions = Questions(observations, truths or Truths(), in_parts=not guess)
         self._environments: dict[Place, Environment] = {}

@@ -253,7 +253,7 @@ def _form(tree: Tree) -> Tree:
 def _parts(evidence: Evidence, trees: list[Tree], places: list[Place]) -> list[list[Place]]:
     """Split the places by the distance of a number to an index, or else by all numbers.
 
-    Where there are too many numbers, they may be of a list that is walked backwards.
+    The numbers may be of items of a list that is walked backwards; that takes fewer parts.
     """
     numbers_at = [_numbers_in(tree) for tree in trees]
     if not numbers_at[0]:
@@ -266,26 +266,38 @@ def _parts(evidence: Evidence, trees: list[Tree], places: list[Place]) -> list[l
     by_distance = [parts for parts in by_distance if 1 < len(parts) <= MOST_DISTANCES]
     if by_distance:
         return min(by_distance, key=len)
-    by_numbers: dict[tuple[Any, ...], list[Place]] = {}
-    for numbers, place in zip(numbers_at, places, strict=True):
-        by_numbers.setdefault(numbers, []).append(place)
-    if len(by_numbers) > MOST_NUMBERS:
-        return _parts_from_end(evidence, trees, places)
-    return list(by_numbers.values())
+    by_numbers = _grouped(numbers_at, places)
+    from_end = _parts_from_end(evidence, trees, places)
+    if from_end and len(from_end) < len(by_numbers):
+        return from_end
+    return by_numbers if len(by_numbers) <= MOST_NUMBERS else []
+
+
+def _grouped(keys: Iterable[Any], places: Iterable[Place]) -> list[list[Place]]:
+    """Return the places that have each key."""
+    groups: dict[Any, list[Place]] = {}
+    for key, place in zip(keys, places, strict=True):
+        groups.setdefault(key, []).append(place)
+    return [*groups.values()]
 
 
 def _parts_from_end(
     evidence: Evidence, trees: list[Tree], places: list[Place]
 ) -> list[list[Place]]:
-    """Split the places by how far from the end of a list an item is, beside an index."""
-    for depth in range(len(places[0][1])):
-        parts: dict[tuple[int | None, ...], list[Place]] = {}
-        for tree, place in zip(trees, places, strict=True):
-            environment, index = evidence.environment(place), place[1][depth]
-            offsets = [_from_end(item, environment, index) for item in listed_items_in(tree)]
-            parts.setdefault(tuple(offsets), []).append(place)
-        if 1 < len(parts) <= MOST_DISTANCES and () not in parts:
-            return [*parts.values()]
+    """Split the places by how far from the end of a list an item is, beside an index.
+
+    Only the code of strangers is looked at so.
+    """
+    for depth in range(len(places[0][1]) if evidence.rounds_apart else 0):
+        offsets = [
+            tuple(
+                _from_end(item, evidence.environment(place), place[1][depth])
+                for item in listed_items_in(tree)
+            )
+            for tree, place in zip(trees, places, strict=True)
+        ]
+        if () not in offsets and 1 < len({*offsets}) <= MOST_DISTANCES:
+            return _grouped(offsets, places)
     return []
 
 
@@ -295,7 +307,7 @@ def _from_end(item: Tree, environment: Mapping[str, Any], index: int) -> int | N
     items = environment.get(field)
     if not isinstance(items, list | tuple) or type(number) is not int:
         return None
-    return number + index - len(items)
+    return number + index - (len(items) if number >= 0 else 0)
 
 
 def _parts_by_answers(
@@ -332,10 +344,8 @@ def _numbers_in(tree: Tree) -> tuple[Any, ...]:
 def _parts_by_distance(
     numbers: Sequence[int], places: list[Place], depth: int
 ) -> list[list[Place]]:
-    parts: dict[int, list[Place]] = {}
-    for number, place in zip(numbers, places, strict=True):
-        parts.setdefault(number - place[1][depth], []).append(place)
-    return list(parts.values())
+    distances = (number - place[1][depth] for number, place in zip(numbers, places, strict=True))
+    return _grouped(distances, places)
 
 
 def _chosen(

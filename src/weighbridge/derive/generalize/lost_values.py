@@ -51,6 +51,7 @@ class LostValues:
     def __init__(self, traces: Sequence[SymbolicTrace], *, guess: bool) -> None:
         """Look in these traces; ``guess`` allows sums and products of fields too."""
         self._traces, self._guess = traces, guess
+        self._rounds_apart = any(trace.rounds_apart for trace in traces)
         self._searches: dict[tuple[int, ...], tuple[Environments, _SearchedTerms]] = {}
 
     @cached_property
@@ -84,7 +85,7 @@ class LostValues:
             _affine(search.simple.like(goal), goal)
             or _affine([*_resolved(first, environments)], goal)
             or _combined(search.pairs, goal)
-            or _doubled(goal, environments)
+            or (_doubled(goal, environments) if self._rounds_apart else None)
         )
 
     def count_of_rounds(self, wanted: Sequence[int], environments: Environments) -> Tree | None:

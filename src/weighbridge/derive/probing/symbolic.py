@@ -41,12 +41,13 @@ class SymbolicTrace:
     """What a run of reference code asked and computed, as the keys of dicts, which keep the order.
 
     ``asked`` holds conditions, ``bounds`` the lengths of loops, ``computed`` intermediate integers.
-    ``loops`` has the length of each loop by its site.
+    ``loops`` has the length of each loop by its site. ``rounds_apart`` is set for the code of
+    strangers: then the rounds of one loop in an expression are told apart, and plain numbers may
+    stand for rounds.
     """
 
     def __init__(self, *, rounds_apart: bool = False) -> None:
-        """Begin a trace; ``rounds_apart`` tells the rounds of one loop in an expression apart."""
-        self._rounds_apart = rounds_apart
+        self.rounds_apart = rounds_apart
         self.asked: dict[Tree, None] = {}
         self.bounds: dict[Tree, None] = {}
         self.computed: dict[Tree, None] = {}
@@ -66,7 +67,7 @@ class SymbolicTrace:
     def note(self, kind: dict[Tree, None], tree: Tree) -> None:
         """Keep an expression, with loop counters in place of their values."""
         if len(kind) < MOST_NOTED:
-            if self._rounds_apart:
+            if self.rounds_apart:
                 tree = with_rounds_apart(tree)
             kind[without_counts(tree)] = None
 
