@@ -34,8 +34,9 @@ UNSEEN = 24  # unseen random configs that a base class must predict
 UNSEEN_OF_STRANGERS = 72  # the same for code that nobody else has looked at
 UNSEEN_AFTER = 8  # the same for each task class
 ATTEMPTS = 6  # each attempt learns from the mismatches of the one before
+ATTEMPTS_OF_STRANGERS = 10  # more, since more configs prove them
 MOST_LOOKED_AT = 40  # configs of the proof in which the branches that code takes are watched
-_PINNED_FROM = 4  # the attempt from which a field that mismatches have in common is pinned
+_PINNED = 3  # the last attempts, in which a field that mismatches have in common is pinned
 _MOST_MISMATCHES = 3  # mismatches of the base class that are reported
 
 
@@ -67,15 +68,16 @@ def derive(subject: Subject, *, classes: Sequence[str] | None = None, seed: int 
             classes = subject.task_classes()
         tasks, unbuilt = learn_tasks(subject, base, classes, seed)
         learned = [correct_base(base, tasks), *tasks]
-    for attempt in range(1, ATTEMPTS + 1):
+    attempts = ATTEMPTS_OF_STRANGERS if subject.is_explored_for_equals else ATTEMPTS
+    for attempt in range(1, attempts + 1):
         candidate = run_passes(_assembled(subject, learned, unbuilt), TO_BE_LAWFUL)
         if faults := [*learned[0].holes, *candidate.raw["proof"]["holes"]]:
             holes = [*faults, *candidate.holes]
             return Derived(_file_text(subject, candidate), exact=False, holes=holes)
         candidate = _with_proof(candidate, subject, learned)
-        if not candidate.mismatches or attempt == ATTEMPTS:
+        if not candidate.mismatches or attempt == attempts:
             break
-        if attempt >= _PINNED_FROM:
+        if attempt > attempts - _PINNED:
             if subject.is_explored_for_equals and not _has_wrong_tensors(candidate):
                 break  # wrong buffers are left out; a pinned field would be refused
             _pin_mismatched(learned, candidate)
