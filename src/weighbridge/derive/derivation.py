@@ -68,7 +68,7 @@ def derive(subject: Subject, *, classes: Sequence[str] | None = None, seed: int 
             classes = subject.task_classes()
         tasks, unbuilt = learn_tasks(subject, base, classes, seed)
         learned = [correct_base(base, tasks), *tasks]
-    attempts = ATTEMPTS_OF_STRANGERS if subject.is_explored_for_equals else ATTEMPTS
+    attempts = _most_attempts(subject)
     for attempt in range(1, attempts + 1):
         candidate = run_passes(_assembled(subject, learned, unbuilt), TO_BE_LAWFUL)
         if faults := [*learned[0].holes, *candidate.raw["proof"]["holes"]]:
@@ -135,6 +135,10 @@ def _with_proof(
                 mismatches[name] = result.mismatches
     raw = {**candidate.raw, "proof": proof}
     return candidate._replace(raw=raw, mismatches=mismatches, agreed=agreed)
+
+
+def _most_attempts(subject: Subject) -> int:
+    return ATTEMPTS_OF_STRANGERS if subject.is_explored_for_equals else ATTEMPTS
 
 
 def _number_unseen(subject: Subject) -> int:
