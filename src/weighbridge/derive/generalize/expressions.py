@@ -288,7 +288,9 @@ def _parts_from_end(
 
     Only the code of strangers is looked at so.
     """
-    for depth in range(len(places[0][1]) if evidence.rounds_apart else 0):
+    if not evidence.rounds_apart:
+        return []
+    for depth in range(len(places[0][1])):
         offsets = [
             tuple(
                 _from_end(item, evidence.environment(place), place[1][depth])

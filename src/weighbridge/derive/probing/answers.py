@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weighbridge.algebra.rewrite import LEAVES, leaves
+from weighbridge.algebra.rewrite import LEAVES
 from weighbridge.derive.probing.chance import draw_changes
 from weighbridge.derive.probing.earlier_probes import is_accepted
-from weighbridge.derive.probing.questions import answer_to, flipping
+from weighbridge.derive.probing.questions import answer_to, flipping, names_a_round
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -40,7 +40,7 @@ def answers_turned(exploration: Exploration) -> Iterator[Changes]:
 
 
 def _compares_sizes(tree: Tree) -> bool:
-    return _has_order(tree) and not any(leaf[0] == "loop" for leaf in leaves(tree))
+    return _has_order(tree) and not names_a_round(tree)
 
 
 def _has_order(tree: Tree) -> bool:

@@ -17,6 +17,11 @@ LARGEST_THRESHOLD = 2**20  # a larger number is a limit of a device or a format,
 SIZE_FOR_NULL = 16  # a size that most code accepts
 
 
+def names_a_round(tree: Tree) -> bool:
+    """Whether a question names the round of a loop, so that a config alone does not answer it."""
+    return any(leaf[0] == "loop" for leaf in leaves(tree))
+
+
 def answer_to(tree: Tree, fields: Mapping[str, Any]) -> bool | None:
     """Return the answer to a question for these fields; None if it has none."""
     try:

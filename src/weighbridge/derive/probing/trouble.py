@@ -10,8 +10,8 @@ from __future__ import annotations
 from itertools import filterfalse
 from typing import TYPE_CHECKING, Any
 
-from weighbridge.algebra.rewrite import field_names, leaves
-from weighbridge.derive.probing.questions import answer_to, flipping
+from weighbridge.algebra.rewrite import field_names
+from weighbridge.derive.probing.questions import answer_to, flipping, names_a_round
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -58,7 +58,7 @@ def _answered_alike(exploration: Exploration) -> Iterator[tuple[Tree, list[Probe
     asking: dict[Tree, list[Probe]] = {}
     for probe in exploration.probes:
         zeros = _sizes_of_zero(exploration, probe)
-        for tree in filterfalse(_is_of_loop, probe.trace.asked):
+        for tree in filterfalse(names_a_round, probe.trace.asked):
             asking.setdefault(tree, []).append(probe)
             known = answers.setdefault(tree, set())
             if not zeros or zeros.isdisjoint(field_names(tree)):
@@ -66,10 +66,6 @@ def _answered_alike(exploration: Exploration) -> Iterator[tuple[Tree, list[Probe
     for tree, given in answers.items():
         if len(given - {None}) == 1:
             yield tree, asking[tree][:MOST_TRIES_OF_ONE]
-
-
-def _is_of_loop(tree: Tree) -> bool:
-    return any(leaf[0] == "loop" for leaf in leaves(tree))
 
 
 def _sizes_of_zero(exploration: Exploration, probe: Probe) -> set[str]:
