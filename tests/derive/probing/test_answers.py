@@ -5,14 +5,16 @@ from __future__ import annotations
 import pytest
 from hard_to_explore import explored
 from own_models import strangers
+from torch import nn
 
 from weighbridge.algebra.expr import parse
 from weighbridge.derive.probing.answers import answers_turned
+from weighbridge.derive.probing.chance import unseen
 from weighbridge.derive.probing.explore import explore_configs
 from weighbridge.derive.probing.own import OwnSubject
 from weighbridge.derive.probing.probe import quick_building
 from weighbridge.derive.probing.questions import answer_to
-from weighbridge.derive.probing.state import Changes, Exploration, begin
+from weighbridge.derive.probing.state import Changes, Exploration, Turn, begin
 from weighbridge.derive.probing.trouble import _answered_alike
 
 IS_WIDER = "(image // patch + 1 - 1) // 1 <= window"
@@ -34,7 +36,15 @@ def answers(exploration: Exploration, question: str, configs: list[Changes]) -> 
 
 
 def test_each_comparison_is_answered_both_ways(scales: Exploration) -> None:
+    """Also where no random draw has a window as large as the image."""
+    learned = scales.findings
+    scales.findings = learned.copied()
+    for field, values in {"image": [237], "patch": [5], "window": [8]}.items():
+        scales.findings.turns[field] = Turn(learned.turns[field].value, values, free=False)
     configs = list(answers_turned(scales))
+    drawn = unseen(scales, 24)
+    scales.findings = learned
+    assert {*answers(scales, IS_WIDER, drawn)} == {False}
     for stage in range(6):
         scale = 2 ** max(stage - 1, 0)
         side = f"(image // patch + {scale} - 1) // {scale}"
@@ -51,10 +61,29 @@ def test_sizes_of_zero_answer_nothing(scales: Exploration) -> None:
     assert any(probe.fields["image"] and probe.fields["window"] for probe in wider)
 
 
-def test_the_code_accepts_them_and_they_count_for_nothing() -> None:
+class Limited(nn.Module):
+    """Refuses widths that its code compares with a limit."""
+
+    def __init__(self, width: int = 32, out: int = 8) -> None:
+        super().__init__()
+        if width > 40:
+            raise ValueError("width is at most 40")
+        self.layer = nn.Linear(width, out, bias=width > out)
+
+
+def test_what_the_code_refuses_is_left_out() -> None:
+    exploration = begin(OwnSubject(f"{__name__}:Limited"), "Limited")
+    with quick_building():
+        explore_configs(exploration)
+    assert parse("width > 40") in exploration.asked()
+    configs = list(answers_turned(exploration))
+    assert False in answers(exploration, "width > out", configs)
+    assert {*answers(exploration, "width > 40", configs)} == {False}
+
+
+def test_they_do_not_count_as_configs_that_were_learned_from() -> None:
     exploration = explored("Choices")
     tried, probes = exploration.budget.tried, len(exploration.probes)
     configs = list(answers_turned(exploration))
     assert {True, False} <= {*answers(exploration, "near > layers", configs)}
     assert (exploration.budget.tried, len(exploration.probes)) == (tried, probes)
-    assert all(exploration.try_out(config) is not None for config in configs)

@@ -44,7 +44,7 @@ def with_items_from_end(questions: Iterable[Tree], indices: Sequence[Tree]) -> I
 
 def _of_rounds(form: Tree, index: Tree) -> Iterator[Tree]:
     lists = [item[1] for item in listed_items_in(form)]
-    if not 0 < len(lists) <= _MOST_ITEMS:
+    if len(lists) > _MOST_ITEMS:
         return
     choices = [(_this(field, index), _before(field, index)) for field in lists]
     for items in itertools.product(*choices):
