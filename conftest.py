@@ -27,7 +27,7 @@ SOURCES = (ROOT / "src", ROOT / "tests" / "support", ROOT / "tools")
 HEAVY = {"sklearn", "tokenizers", "torch", "transformers"}
 FEW_EXAMPLES = 20  # examples of each property in a quick run; hypothesis's default is 100
 
-pytest_plugins = ["chinese", "seed"]
+pytest_plugins = ["chinese", "sampling", "seed"]
 os.environ["WEIGHBRIDGE_LANG"] = "en"  # whatever the machine's language is
 settings.register_profile("quick", max_examples=FEW_EXAMPLES)
 

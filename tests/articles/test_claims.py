@@ -548,6 +548,7 @@ EXPLAINED = [
 ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("model", EXPLAINED)
 def test_explain_makes_no_wrong_statement(model):
     for lang in data.LANGUAGES:

@@ -25,6 +25,7 @@ FORMATS = ("text", "markdown", "html", "latex")
 LEAST_READ = 0.95
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("lang", ["en", "zh"])
 @pytest.mark.parametrize("file_format", FORMATS)
 @pytest.mark.parametrize("model", MODELS)

@@ -41,6 +41,7 @@ def value(tree: Tree, fields: Mapping[str, Any]) -> Any:
         return None
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("family", blueprint.families())
 def test_a_bias_is_as_long_as_its_weights_first_dim(family: str) -> None:
     of, dice = blueprint.load(family), random.Random(family)  # noqa: S311

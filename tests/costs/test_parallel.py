@@ -75,6 +75,7 @@ def some_ranks(world: int) -> list[int]:
     return sorted({0, 1, world // 2, world - 1})
 
 
+@pytest.mark.sampled("src/weighbridge/costs")
 @pytest.mark.torch
 @pytest.mark.parametrize("family", FAMILIES)
 def test_fully_sharded_ranks_hold_what_fsdp2_gives_them(family: str) -> None:
@@ -195,6 +196,7 @@ def test_what_fsdp2_gathers_at_once_is_padded(family: str) -> None:
         assert (outside, layer) == (groups[""], max(groups[name] for name in groups if name))
 
 
+@pytest.mark.sampled("src/weighbridge/costs")
 @pytest.mark.torch
 @pytest.mark.slow
 @pytest.mark.parametrize("sizes", [(4, 8, 2), (3, 7, 0)])

@@ -34,6 +34,7 @@ def total(model: str) -> int:
     return totals.get((MODELS | SMALL)[model]) or max(totals.values())
 
 
+@pytest.mark.sampled("src/weighbridge/counting")
 @pytest.mark.parametrize("model", MODELS)
 def test_at_most_one_in_a_thousand_random_numbers_fits(model: str) -> None:
     drawn, around = random.Random(16), total(model)  # noqa: S311
@@ -45,6 +46,7 @@ def test_at_most_one_in_a_thousand_random_numbers_fits(model: str) -> None:
     assert len(fitting) <= MOST, fitting
 
 
+@pytest.mark.sampled("src/weighbridge/counting")
 @pytest.mark.parametrize("model", [*MODELS, *SMALL])
 def test_the_totals_that_fit_are_few_enough(model: str) -> None:
     around = total(model)

@@ -167,6 +167,7 @@ FAULTS = [
 ]
 
 
+@pytest.mark.sampled("web", "src/weighbridge/explorer")
 @needs_node
 def test_no_box_overlaps_and_every_module_has_one(tmp_path: Path) -> None:
     cases = tmp_path / "flows.jsonl"
@@ -193,6 +194,7 @@ def test_a_family_without_a_flow_has_none() -> None:
     assert contract(wb.weigh("blip-2"))["flow"] is None
 
 
+@pytest.mark.sampled("web", "src/weighbridge/explorer")
 @needs_node
 def test_the_page_evaluates_random_expressions_as_python_does_and_notices_faults(
     tmp_path: Path,

@@ -47,6 +47,7 @@ def spark() -> Iterator[Any]:
     session.stop()
 
 
+@pytest.mark.sampled("src/weighbridge/fleet")
 @pytest.mark.parametrize("family", SWEEPS)
 def test_spark_gives_the_rows_of_duckdb(family: str, spark: Any) -> None:
     swept = sweep(family, SWEEPS[family], limit=1000)

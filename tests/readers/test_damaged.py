@@ -113,6 +113,7 @@ def test_kept_files_are_read_soundly_or_refused(folder: Path, reader: str) -> No
         hold(str(path))
 
 
+@pytest.mark.sampled("src/weighbridge/readers")
 @pytest.mark.slow
 @pytest.mark.parametrize("kept", VALID, ids=lambda path: f"{path.parent.name}-{path.name}")
 @settings(max_examples=100, deadline=None)

@@ -401,6 +401,7 @@ def assert_costs_little(path: Path, rule: str) -> None:
     assert min(work) < MOST_WORK
 
 
+@pytest.mark.sampled("src/weighbridge/readers")
 @linux
 @pytest.mark.parametrize("name", CASES)
 def test_an_expensive_file_costs_little_or_names_its_limit(tmp_path: Path, name: str) -> None:

@@ -294,6 +294,7 @@ def test_a_page_too_large_holds_its_window_and_says_so(small, monkeypatch):
 # In a browser
 
 
+@pytest.mark.sampled("src/weighbridge/render")
 @pytest.mark.parametrize("lang", LANGUAGES)
 @pytest.mark.parametrize("width", [390, 1280])
 def test_in_a_browser_nothing_fails_or_is_wider_than_the_screen(small, lang, width, tmp_path):

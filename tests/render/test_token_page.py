@@ -264,6 +264,7 @@ def test_the_page_stands_alone_and_escapes_what_it_is_given(small, lang):
     assert "{" not in re.sub(r"<style>.*?</style>", "", page, flags=re.DOTALL)
 
 
+@pytest.mark.sampled("src/weighbridge/render")
 @pytest.mark.parametrize("lang", LANGUAGES)
 @pytest.mark.parametrize("width", [390, 1280])
 def test_in_a_browser_nothing_is_wider_than_the_screen(small, lang, width, tmp_path):

@@ -205,6 +205,7 @@ WITHOUT_DEFAULTS = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("name", "settings"),
     [

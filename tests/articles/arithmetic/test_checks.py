@@ -164,6 +164,7 @@ def test_one_changed_digit_is_found(
     assert audited.slips[0].shift == changed - value
 
 
+@pytest.mark.sampled("src/weighbridge/articles")
 @pytest.mark.slow
 def test_slips_that_depend_on_slips_take_bounded_time() -> None:
     lines = ["1000 + 1 = 2001"]

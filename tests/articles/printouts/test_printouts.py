@@ -317,6 +317,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.sampled("src/weighbridge/articles")
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_printouts_take_bounded_time(name: str) -> None:
     checked(HOSTILE[name], ledger_of("bert", "BertModel", **TINY))

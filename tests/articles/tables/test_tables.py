@@ -270,6 +270,7 @@ def test_a_right_table_has_no_slip_and_all_its_counts_are_right(name: str) -> No
     assert [verdict.text for verdict in unread] == UNREAD_NUMBERS.get(name, []), unread
 
 
+@pytest.mark.sampled("src/weighbridge/articles")
 @pytest.mark.parametrize("name", RIGHT_TABLES)
 def test_a_changed_digit_is_a_slip_or_unread_and_never_right(name: str) -> None:
     text = RIGHT_TABLES[name].strip("\n")
@@ -579,6 +580,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.sampled("src/weighbridge/articles")
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_tables_take_bounded_time(name: str) -> None:
     checked(HOSTILE[name])

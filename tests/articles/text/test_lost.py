@@ -235,6 +235,7 @@ def test_calculations_without_their_value_are_put_back_as_they_were() -> None:
 # Chance
 
 
+@pytest.mark.sampled("src/weighbridge/articles")
 def test_wrong_totals_are_not_reached_by_chance() -> None:
     random.seed(16)
     near = [1, 768, 1000, 1536, 9_000, 9_216, 10_000, 12_000, 90_000, 100_000, 393_216]

@@ -31,6 +31,7 @@ def test_a_branch_that_two_fields_reach_together_is_derived() -> None:
     assert "dim_head" in condition
 
 
+@pytest.mark.sampled("src/weighbridge/derive")
 def test_a_flag_that_the_class_turns_decides_if_it_is_stated() -> None:
     """ShieldGemma 2's class turns its own tie on where the text model has one."""
     derived = derive(FamilySubject("shieldgemma2"), classes=())

@@ -6,7 +6,6 @@ Tested on made-up blueprints, and on derived ones against the files that transfo
 from __future__ import annotations
 
 import math
-from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
@@ -673,7 +672,7 @@ FAMILIES = [
 
 
 class Saved(NamedTuple):
-    """A tiny model as transformers saved it, and the file of its derived blueprint."""
+    """A tiny model as transformers saved it, and its blueprint as it is shipped, in a file."""
 
     family: Family
     folder: Path
@@ -681,7 +680,6 @@ class Saved(NamedTuple):
     state: dict[str, tuple[int, ...]]
 
 
-@cache
 def derived(family: str, class_name: str) -> str:
     from weighbridge.derive.derivation import derive
     from weighbridge.derive.probing.reference import FamilySubject
@@ -706,12 +704,26 @@ def saved(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     module = getattr(transformers, family.class_name)(config)
     module.save_pretrained(folder)
     path = folder / f"{family.name}.toml"
-    path.write_text(derived(family.name, family.class_name), encoding="utf-8")
+    path.write_text(data.read_text(f"blueprints/{family.name}.toml"), encoding="utf-8")
     state = {name: tuple(tensor.shape) for name, tensor in module.state_dict().items()}
     return Saved(family, folder, path, state)
 
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # the reference's own
+
+
+@pytest.mark.parametrize("saved", FAMILIES[:1], indirect=True, ids=lambda family: family.name)
+def test_a_class_derived_alone_has_the_names_in_files_that_are_shipped(
+    saved: Saved, tmp_path: Path
+) -> None:
+    alone = tmp_path / "alone.toml"
+    alone.write_text(derived(saved.family.name, saved.family.class_name), encoding="utf-8")
+    weighings = [
+        weigh(saved.folder / "config.json", saved.family.class_name, blueprint=path)
+        for path in (alone, saved.blueprint)
+    ]
+    ours, shipped = (rows(weighing.stored_rows) for weighing in weighings)
+    assert ours == shipped
 
 
 def test_the_names_in_files_are_those_that_transformers_saves(saved: Saved) -> None:

@@ -347,6 +347,7 @@ sys.exit(main(words))
 """
 
 
+@pytest.mark.sampled("src/weighbridge/torch")
 @pytest.mark.parametrize(
     "moment", ["checkpoint.safetensors 3", "model.safetensors 1", "after training.json"]
 )
@@ -363,6 +364,7 @@ def test_a_run_killed_as_it_saves_leaves_nothing_behind(
     assert_same(tmp_path / "out", undisturbed)
 
 
+@pytest.mark.sampled("src/weighbridge/torch")
 def test_two_processes_give_what_one_gives_in_two_pieces(
     undisturbed: Path, texts: Path, bert_tiny: Path, tmp_path: Path
 ) -> None:

@@ -1,0 +1,102 @@
+"""What a whole run takes of sampled tests, with pytest itself run on a small project."""
+
+from __future__ import annotations
+
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+import sampling
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytest_plugins = ["pytester"]
+FAMILIES = [f"family{at}" for at in range(120)]
+SOURCE = f"""
+import pytest
+
+@pytest.mark.sampled
+@pytest.mark.parametrize("family", {FAMILIES})
+def test_a_family(family):
+    pass
+
+def test_alone():
+    pass
+"""
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester) -> pytest.Pytester:
+    pytester.makeini("[pytest]\ntestpaths = .\nmarkers = sampled: takes a sample")
+    pytester.makeconftest('pytest_plugins = ["sampling"]')
+    pytester.makepyfile(test_families=SOURCE)
+    return pytester
+
+
+def taken(project: pytest.Pytester, *arguments: str) -> set[str]:
+    """Return the cases that a run of the project takes, of both tests."""
+    done = project.runpytest_inprocess("--collect-only", "-q", *arguments)
+    return {line.partition("::")[2] for line in done.outlines if "::" in line}
+
+
+def test_a_whole_run_takes_a_sample_and_each_test_that_is_not_sampled(
+    project: pytest.Pytester,
+) -> None:
+    cases = taken(project)
+    assert "test_alone" in cases
+    assert 120 / sampling.SHARE / 2 < len(cases) < 120 / sampling.SHARE * 2
+    assert cases == taken(project)
+
+
+@pytest.mark.parametrize("arguments", [["test_families.py"], ["-k", "family"], ["--cases=all"]])
+def test_a_run_that_names_tests_takes_every_case(
+    project: pytest.Pytester, arguments: list[str]
+) -> None:
+    assert len(taken(project, *arguments) - {"test_alone"}) == 120
+
+
+def test_a_run_that_names_tests_can_take_a_sample(project: pytest.Pytester) -> None:
+    assert taken(project, "--cases=some", "test_families.py") == taken(project)
+
+
+def test_a_family_whose_file_is_new_is_taken(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    absent = next(name for name in FAMILIES if f"test_a_family[{name}]" not in taken(project))
+    monkeypatch.setattr(sampling, "touched", lambda: [f"{sampling.DATA}blueprints/{absent}.toml"])
+    assert f"test_a_family[{absent}]" in taken(project)
+
+
+@pytest.mark.parametrize("file", ["web/src/map.ts", "test_families.py"])
+def test_all_cases_are_taken_if_their_part_of_the_code_or_their_test_is_new(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, file: str
+) -> None:
+    project.makepyfile(test_families=SOURCE.replace("sampled", 'sampled("src/one", "web")'))
+    assert len(taken(project)) < 120
+    monkeypatch.setattr(sampling, "touched", lambda: ["README.md", file])
+    assert len(taken(project) - {"test_alone"}) == 120
+
+
+def test_the_files_that_the_last_commits_touched_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def git(*words: str) -> None:
+        named = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
+        subprocess.run(["git", *named, *words], cwd=tmp_path, check=True, capture_output=True)
+
+    git("init")
+    for at in range(sampling.COMMITS + 1):
+        (tmp_path / f"{at}.toml").write_text(f"at = {at}")
+        git("add", "-A")
+        git("commit", "-m", f"{at}")
+    monkeypatch.setattr(sampling, "ROOT", tmp_path)
+    last = sorted(f"{at}.toml" for at in range(1, sampling.COMMITS + 1))
+    assert sampling.touched() == last
+    monkeypatch.setattr(sampling, "ROOT", tmp_path / "none")
+    assert sampling.touched() == []
+
+
+def test_processes_of_xdist_take_what_the_first_one_chose(project: pytest.Pytester) -> None:
+    done = project.runpytest_inprocess("-n", "2")
+    done.assert_outcomes(passed=len(taken(project)))
