@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 from hard_to_explore import explored
 
+from weighbridge.derive.probing import chance
 from weighbridge.derive.probing.chance import draw_changes, sample, unseen
 from weighbridge.derive.probing.lists import drawn_lists
+
+if TYPE_CHECKING:
+    import pytest
 
 
 def test_the_same_seed_draws_the_same_configs() -> None:
@@ -87,3 +93,25 @@ def test_sizes_far_from_the_default_are_drawn_too() -> None:
     drawn = {draw_changes(exploration, 1.0).get("vocab", default) for _ in range(400)}
     assert min(drawn) < default // 3
     assert max(drawn) > 5 * default
+
+
+def test_a_strangers_config_that_is_refused_is_tried_without_its_lists(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    drawn, tried = {"layers": 3, "types": ["full"]}, list[Any]()
+
+    def try_out(changes: dict[str, Any]) -> str | None:
+        tried.append(changes)
+        return None if "types" in changes else "a probe"
+
+    def sampled(*, of_a_stranger: bool) -> Any:
+        tried.clear()
+        subject = SimpleNamespace(is_explored_for_equals=of_a_stranger)
+        exploration: Any = SimpleNamespace(try_out=try_out, subject=subject)
+        return chance.sample(exploration)
+
+    monkeypatch.setattr(chance, "draw_changes", lambda *_: drawn)
+    assert sampled(of_a_stranger=True) == "a probe"
+    assert tried == [drawn, {"layers": 3}]
+    assert sampled(of_a_stranger=False) is None
+    assert tried == [drawn] * len(chance.CHANCES)

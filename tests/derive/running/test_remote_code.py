@@ -190,6 +190,130 @@ def test_a_field_that_only_the_folders_config_has_is_one_of_the_blueprint(
         assert weighed.parameters == as_built(repository, changed)
 
 
+def test_the_counts_of_the_answer_are_those_of_the_folders_config(
+    repository: Path, own_modules: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["derive", "--trust-remote-code", str(repository)]) == 0
+    expected = as_built(repository, {})
+    assert f"TinyForCausalLM: {expected:,} parameters at the defaults" in capsys.readouterr().out
+    assert wb.weigh("tiny-remote.toml").parameters == expected
+
+
+def test_a_config_class_without_a_constructor_takes_the_fields_of_the_folders_config(
+    repository: Path, own_modules: None
+) -> None:
+    head, _, _ = CONFIGURATION.partition("    def __init__")
+    (repository / "configuration_tiny.py").write_text(f"{head}    pad_token_id = None\n")
+    (repository / "config.json").write_text(json.dumps({**CONFIG, "use_bias": True}))
+    assert main(["derive", "--trust-remote-code", str(repository)]) == 0
+    for changed in ({}, {"width": 96, "layers": 2}, {"heads": 4, "kv_heads": 4, "use_bias": False}):
+        weighed = wb.weigh(str(repository), fields=changed, blueprint="tiny-remote.toml")
+        assert weighed.parameters == as_built(repository, changed)
+
+
+NESTED = """
+
+class PairConfig(PretrainedConfig):
+    model_type = "pair-remote"
+
+    def __init__(self, text_config=None, out=3, **kwargs):
+        self.text_config = TinyConfig(**(text_config or {}))
+        self.out = out
+        super().__init__(**kwargs)
+"""
+PAIR = """
+
+class PairModel(PreTrainedModel):
+    config_class = PairConfig
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.text = TinyModel(config.text_config)
+        self.out = nn.Linear(config.text_config.width, config.out)
+        self.post_init()
+
+    def _init_weights(self, module):
+        pass
+"""
+
+
+def test_a_dict_of_which_the_config_class_makes_a_config_has_fields(
+    repository: Path, own_modules: None
+) -> None:
+    (repository / "configuration_tiny.py").write_text(CONFIGURATION + NESTED)
+    modeling = MODELING.replace("import TinyConfig", "import PairConfig, TinyConfig") + PAIR
+    (repository / "modeling_tiny.py").write_text(modeling)
+    text = {name: CONFIG[name] for name in ("vocab_size", "width", "layers", "heads", "kv_heads")}
+    auto = {"AutoConfig": "configuration_tiny.PairConfig"}
+    auto |= dict.fromkeys(("AutoModel", "AutoModelForCausalLM"), "modeling_tiny.PairModel")
+    config = {"model_type": "pair-remote", "architectures": ["PairModel"], "auto_map": auto}
+    (repository / "config.json").write_text(json.dumps({**config, "text_config": text, "out": 5}))
+    assert main(["derive", "--trust-remote-code", str(repository)]) == 0
+    for changed in ({}, {"width": 96, "layers": 2}, {"heads": 4, "kv_heads": 1}):
+        fields = {f"text_config.{name}": value for name, value in changed.items()}
+        weighed = wb.weigh(str(repository), fields=fields, blueprint="pair-remote.toml")
+        assert weighed.parameters == as_built(repository, {"text_config": {**text, **changed}})
+
+
+OF_QWEN2 = """
+from transformers.models.qwen2.configuration_qwen2 import Qwen2Config
+
+
+class TinyConfig(Qwen2Config):
+    model_type = "tiny-remote"
+
+    def __init__(self, *args, extra_heads=0, **kwargs):
+        self.extra_heads = extra_heads
+        super().__init__(*args, **kwargs)
+"""
+QWEN2_WITH_HEADS = """
+from torch import nn
+from transformers.models.qwen2.modeling_qwen2 import Qwen2ForCausalLM, Qwen2MLP
+
+from .configuration_tiny import TinyConfig
+
+
+class TinyForCausalLM(Qwen2ForCausalLM):
+    config_class = TinyConfig
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.extra = nn.ModuleList(Qwen2MLP(config) for _ in range(config.extra_heads))
+        self.post_init()
+"""
+
+
+def test_a_list_that_must_be_as_long_as_a_field_says_keeps_no_config_from_being_tried(
+    repository: Path, own_modules: None
+) -> None:
+    """The config class of Qwen2 refuses types of layers that are not as many as the layers."""
+    (repository / "configuration_tiny.py").write_text(OF_QWEN2)
+    (repository / "modeling_tiny.py").write_text(QWEN2_WITH_HEADS)
+    sizes = {"vocab_size": 120, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 3}
+    heads = {"num_attention_heads": 8, "num_key_value_heads": 2, "head_dim": 16}
+    named = {name: CONFIG[name] for name in ("model_type", "architectures", "auto_map")}
+    (repository / "config.json").write_text(json.dumps({**named, **sizes, **heads}))
+    assert main(["derive", "--trust-remote-code", str(repository)]) == 0
+    for changed in ({}, {"hidden_size": 80, "extra_heads": 2}, {"num_hidden_layers": 9}):
+        weighed = wb.weigh(str(repository), fields=changed, blueprint="tiny-remote.toml")
+        assert weighed.parameters == as_built(repository, {"layer_types": None, **changed})
+
+
+def test_what_the_code_imports_and_is_not_there_is_named(
+    repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    modeling = repository / "modeling_tiny.py"
+    for missing, hint in (
+        ("import no_such_package", "Install the package that brings no_such_package"),
+        ("from transformers import no_such_name", "may need other versions of what it imports"),
+    ):
+        modeling.write_text(f"{missing}\n{MODELING}")
+        assert main(["derive", "--trust-remote-code", str(repository)]) == 2
+        assert hint in capsys.readouterr().err
+        assert main(["derive", "--trust-remote-code", str(repository), "--lang", "zh"]) == 2
+        assert "install" not in capsys.readouterr().err
+
+
 MARK = "open({mark!r}, 'w').close()\n"
 
 

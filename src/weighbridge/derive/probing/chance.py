@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from weighbridge.derive.probing.lists import drawn_lists
+from weighbridge.derive.probing.lists import drawn_lists, without_lists
 
 if TYPE_CHECKING:
     from weighbridge.derive.probing.probe import Probe
@@ -34,9 +34,17 @@ MOST_EQUAL = 2  # fields of one config that are made equal so
 
 
 def sample(exploration: Exploration) -> Probe | None:
-    """Return the probe of a random config that the reference code accepts."""
+    """Return the probe of a random config that the reference code accepts.
+
+    A config of a stranger that is refused is tried without its lists: a list of layers may have to
+    be as long as another field says.
+    """
     for chance in CHANCES:
-        probe = exploration.try_out(draw_changes(exploration, chance))
+        changes = draw_changes(exploration, chance)
+        probe = exploration.try_out(changes)
+        if probe is None and exploration.subject.is_explored_for_equals:
+            plain = without_lists(changes)
+            probe = exploration.try_out(plain) if plain != changes else None
         if probe is not None:
             return probe
     return None

@@ -79,6 +79,16 @@ def drawn_lists(exploration: Exploration) -> Changes:
     return changes
 
 
+def without_lists(changes: Changes) -> Changes:
+    """Return the changes of other fields than lists.
+
+    Example:
+        >>> without_lists({"layers": 3, "layer_types": ["full", "full"]})
+        {'layers': 3}
+    """
+    return {path: value for path, value in changes.items() if not isinstance(value, list | tuple)}
+
+
 def _drawn_length(random: Random, length: int) -> int:
     """Return a number of items; none only where one item at most is the default."""
     if length > 1 and random.random() < SHORTER_CHANCE:

@@ -595,6 +595,16 @@ class OwnSubject:
         return self._is_own(type(value))
 
 
+def _import_hint(name: str, error: BaseException) -> str:
+    """Return what to do about a module whose import raised."""
+    missing = error.name if isinstance(error, ModuleNotFoundError) else None
+    if missing and not missing.startswith(f"{REMOTE}."):
+        return f"install the package that brings {missing}"
+    if name.startswith(f"{REMOTE}."):
+        return "the folder may lack a file, or its code may need other versions of what it imports"
+    return f"make sure that `python -c 'import {name}'` works"
+
+
 def _at_address(address: str) -> Any:
     """Return the object at an address; the current folder is searched first.
 
@@ -617,9 +627,10 @@ def _at_address(address: str) -> Any:
         ):
             hint = f"run this in the folder where `python -c 'import {name}'` works"
             raise ModelError(f"there is no module {error.name}", where=address, hint=hint) from None
-        hint = f"make sure that `python -c 'import {name}'` works"
         raise ModelError(
-            f"importing {name} raised {_reason(error)}", where=address, hint=hint
+            f"importing {name} raised {_reason(error)}",
+            where=address,
+            hint=_import_hint(name, error),
         ) from None
     for piece in path.split("."):
         if not hasattr(member, piece):

@@ -308,7 +308,10 @@ class Calls(Form):
 
 
 class Items(Form):
-    """A dict as a config: it accepts the keys that it holds."""
+    """A dict as a config: it accepts the keys that it holds.
+
+    The config around it may make an object of it, as ``self.text = TextConfig(**text)`` does.
+    """
 
     def __init__(
         self, name: str, example: Mapping[str, Any], is_own: Callable[[Any], bool] | None = None
@@ -325,6 +328,16 @@ class Items(Form):
 
     def _build(self, values: dict[str, Any]) -> Any:
         return self.put(copy.deepcopy(self._example), values)
+
+    def held(self, config: Any) -> dict[str, Any]:
+        """Return the items by key, or the attributes of the object that was made of them."""
+        return _attributes(config) if _is_object(config) else super().held(config)
+
+    def put(self, config: Any, values: dict[str, Any]) -> Any:
+        """Return the dict, or the object made of it, with these values in place of its own."""
+        return (
+            _with_attributes(config, values) if _is_object(config) else super().put(config, values)
+        )
 
 
 class Objects(Form):
@@ -369,7 +382,7 @@ class Objects(Form):
         super().__init__(kind.__name__, settings)
         self._add_attributes(is_own)
         if example is not None:
-            self._pin(example, is_own)
+            self._pin(self.held(example), is_own)
 
     def _add_attributes(self, is_own: Callable[[Any], bool] | None) -> None:
         """Add the attributes that can be set and are not parameters."""
@@ -393,19 +406,27 @@ class Objects(Form):
             if name not in self.settings and _can_be_named(name):
                 self.settings[name] = _setting(value, hints.get(name, ""), is_own)
 
-    def meet(self, values: Mapping[str, Any]) -> None:
-        """Add the fields of a saved config that the class takes as keywords without a name.
+    def meet(self, saved: Mapping[str, Any], is_own: Callable[[Any], bool] | None = None) -> None:
+        """Use the values of a saved config as defaults, and add those that the class only keeps.
 
-        The model may read them, so the saved values are their defaults.
+        The model may read what the class takes as keywords without a name.
         """
-        for name, value in values.items():
-            if self._any and name not in self.settings and _can_be_named(name) and _is_data(value):
+        for name, value in saved.items():
+            is_new = name not in self.settings and _can_be_named(name) and _is_data(value)
+            if is_new and (self._any or self._keeps(name, value)):
                 self.settings[name] = Setting(value)
                 self._pinned[name] = value
+        self._pin(saved, is_own)
 
-    def _pin(self, example: Any, is_own: Callable[[Any], bool] | None) -> None:
-        """Use the values of an object as defaults, except those that it computed."""
-        held = self.held(example)
+    def _keeps(self, name: str, value: Any) -> bool:
+        """Whether the class keeps a keyword that its constructor does not name."""
+        try:
+            return _same(getattr(self.kind(**{name: value}), name), value)
+        except Exception:  # whatever the class's own code raises
+            return False
+
+    def _pin(self, held: Mapping[str, Any], is_own: Callable[[Any], bool] | None) -> None:
+        """Use the values that an object holds as defaults, except those that it computed."""
         for name in self._parameters & held.keys() & self.settings.keys():
             setting = self.settings[name]
             if setting.below is not None or _form_of(held[name], is_own) is not None:
@@ -453,10 +474,7 @@ class Objects(Form):
             return config._replace(
                 **{name: value for name, value in values.items() if name in self._parameters}
             )
-        for name, value in values.items():
-            if not isinstance(getattr(type(config), name, None), property):
-                object.__setattr__(config, name, value)
-        return config
+        return _with_attributes(config, values)
 
     @cached_property
     def carries(self) -> bool:
@@ -477,6 +495,14 @@ class Objects(Form):
             for name, value in given.items()
             if _is_kept(held, name, value)
         )
+
+
+def _with_attributes(config: Any, values: Mapping[str, Any]) -> Any:
+    """Return an object with these attributes, but for its properties, even if it forbids that."""
+    for name, value in values.items():
+        if not isinstance(getattr(type(config), name, None), property):
+            object.__setattr__(config, name, value)
+    return config
 
 
 def _unshared(default: Any) -> Any:
