@@ -211,6 +211,23 @@ def test_a_config_class_without_a_constructor_takes_the_fields_of_the_folders_co
         assert weighed.parameters == as_built(repository, changed)
 
 
+def test_a_field_that_changes_no_tensor_elsewhere_is_one_where_the_folders_code_reads_it(
+    repository: Path, own_modules: None
+) -> None:
+    head, _, _ = CONFIGURATION.partition("    def __init__")
+    (repository / "configuration_tiny.py").write_text(f"{head}    pad_token_id = None\n")
+    turned = "self.turned = nn.Linear(config.rotary_dim, 2)\n        self.head ="
+    (repository / "modeling_tiny.py").write_text(MODELING.replace("self.head =", turned, 1))
+    (repository / "config.json").write_text(
+        json.dumps({**CONFIG, "use_bias": True, "rotary_dim": 6, "rotary_pct": 0.25})
+    )
+    assert main(["derive", "--trust-remote-code", str(repository)]) == 0
+    for changed in ({}, {"rotary_dim": 11}):
+        weighed = wb.weigh(str(repository), fields=changed, blueprint="tiny-remote.toml")
+        assert weighed.parameters == as_built(repository, changed)
+    assert "rotary_pct" not in Path("tiny-remote.toml").read_text()
+
+
 NESTED = """
 
 class PairConfig(PretrainedConfig):

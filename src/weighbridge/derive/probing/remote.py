@@ -11,11 +11,14 @@ import importlib.machinery
 import importlib.util
 import inspect
 import os
+import re
 import sys
 import types
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+import transformers
 
 from weighbridge import data
 from weighbridge.derive.probing.own import OwnSubject
@@ -49,10 +52,9 @@ class RemoteSubject(OwnSubject):
     @property
     def reference(self) -> str:
         """What the blueprint is proved against."""
-        transformers = sys.modules.get("transformers")
-        with_transformers = f"transformers {transformers.__version__} and " if transformers else ""
         torch_version = torch.__version__.partition("+")[0]
-        return f"{self.base_class} under {with_transformers}torch {torch_version}"
+        versions = f"transformers {transformers.__version__} and torch {torch_version}"
+        return f"{self.base_class} under {versions}"
 
     @property
     def source(self) -> str:
@@ -67,16 +69,24 @@ class RemoteSubject(OwnSubject):
     def _form_of(self, config: Any) -> Form:
         """Return the config's form, with the folder's own fields.
 
-        What transformers gives every config is left out.
+        What transformers gives every config is left out, and likewise what no file reads.
         """
         form = super()._form_of(config)
         if isinstance(form, Objects):
             form.meet(read_object(os.path.join(self._folder, "config.json")))
         own = inspect.signature(config).parameters if isinstance(config, type) else {}
+        every, words = transformers.PretrainedConfig(), self._words()
         for name in data.read_toml("facts/fields.toml")["any"]:
-            if name not in own:
+            if name not in own and (hasattr(every, name) or name not in words):
                 form.settings.pop(name, None)
         return form
+
+    def _words(self) -> set[str]:
+        """Return the words of all sources in the folder."""
+        words = set[str]()
+        for path in Path(self._folder).rglob("*.py"):
+            words |= {*re.findall(r"\w+", path.read_text(encoding="utf-8", errors="replace"))}
+        return words
 
 
 def _mount(folder: str) -> None:
