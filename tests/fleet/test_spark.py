@@ -144,8 +144,8 @@ def wait_for_workers(count: int, page: int, log: Path) -> None:
             with urlopen(f"http://127.0.0.1:{page}/json/", timeout=5) as answer:
                 if json.load(answer)["aliveworkers"] == count:
                     return
-        except OSError:
-            pass
+        except (OSError, ValueError):
+            pass  # it does not answer yet, or not with its own page
         time.sleep(0.2)
     pytest.fail(f"the cluster did not start: {log.read_text(errors='replace')[-2000:]}")
 
