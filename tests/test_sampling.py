@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 pytest_plugins = ["pytester"]
-FAMILIES = [f"family{at}" for at in range(120)]
+FAMILIES = [f"family{at % 60}{'-bert' * (at // 60)}" for at in range(120)]
 SOURCE = f"""
 import pytest
 
@@ -63,22 +64,23 @@ def test_a_run_that_names_tests_can_take_a_sample(project: pytest.Pytester) -> N
 def test_a_family_whose_file_is_new_is_taken(
     project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    absent = next(name for name in FAMILIES if f"test_a_family[{name}]" not in taken(project))
+    drawn = taken(project)
+    absent = next(name for name in FAMILIES[60:] if f"test_a_family[{name}]" not in drawn)
     monkeypatch.setattr(sampling, "touched", lambda: [f"{sampling.DATA}blueprints/{absent}.toml"])
-    assert f"test_a_family[{absent}]" in taken(project)
+    assert taken(project) == drawn | {f"test_a_family[{absent}]"}
 
 
 @pytest.mark.parametrize("file", ["web/src/map.ts", "test_families.py"])
 def test_all_cases_are_taken_if_their_part_of_the_code_or_their_test_is_new(
     project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, file: str
 ) -> None:
-    project.makepyfile(test_families=SOURCE.replace("sampled", 'sampled("src/one", "web")'))
+    project.makepyfile(test_families=SOURCE.replace("sampled", 'sampled(*["src/one", "web"])'))
     assert len(taken(project)) < 120
     monkeypatch.setattr(sampling, "touched", lambda: ["README.md", file])
     assert len(taken(project) - {"test_alone"}) == 120
 
 
-def test_the_files_that_the_last_commits_touched_are_found(
+def test_the_files_that_the_last_commits_and_the_present_work_touched_are_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def git(*words: str) -> None:
@@ -91,10 +93,27 @@ def test_the_files_that_the_last_commits_touched_are_found(
         git("add", "-A")
         git("commit", "-m", f"{at}")
     monkeypatch.setattr(sampling, "ROOT", tmp_path)
-    last = sorted(f"{at}.toml" for at in range(1, sampling.COMMITS + 1))
-    assert sampling.touched() == last
+    last = {f"{at}.toml" for at in range(1, sampling.COMMITS + 1)}
+    assert {*sampling.touched()} == last
+    (tmp_path / "0.toml").write_text("changed")
+    (tmp_path / "new.toml").write_text("new")
+    assert {*sampling.touched()} == last | {"0.toml", "new.toml"}
     monkeypatch.setattr(sampling, "ROOT", tmp_path / "none")
     assert sampling.touched() == []
+
+
+def test_every_part_that_a_mark_names_exists() -> None:
+    marks = re.compile(r"@pytest\.mark\.sampled\(([^)]*)\)")
+    sources = [path.read_text("utf-8") for path in (sampling.ROOT / "tests").rglob("test_*.py")]
+    parts = {
+        part
+        for source in sources
+        for mark in marks.findall(source)
+        for part in re.findall(r'"([^"]+)"', mark)
+    }
+    assert len(parts) > 10
+    missing = [part for part in parts if not any(sampling.ROOT.glob(f"{part}*"))]
+    assert missing == []
 
 
 def test_processes_of_xdist_take_what_the_first_one_chose(project: pytest.Pytester) -> None:

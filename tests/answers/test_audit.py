@@ -230,7 +230,7 @@ def test_a_hundred_megabytes_are_refused_before_they_are_read(tmp_path: Path) ->
     assert "only a regular file can be read" in refused(tmp_path)
 
 
-@pytest.mark.sampled("src/weighbridge/articles")
+@pytest.mark.sampled("src/weighbridge/articles", "src/weighbridge/answers/audit")
 @pytest.mark.slow
 def test_an_article_with_unchecked_steps_is_reported() -> None:
     audited = audit(text="1+1 = 2\n" * 10_001)

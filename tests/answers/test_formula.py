@@ -520,7 +520,7 @@ def test_the_latex_compiles(tmp_path: Path) -> None:
 # Letters
 
 
-@pytest.mark.sampled
+@pytest.mark.sampled("src/weighbridge/ledger")
 @pytest.mark.parametrize("family", [*families(), *ALL])
 def test_the_numbers_of_a_family_have_distinct_letters_and_no_index(family: str) -> None:
     found = Blueprint(ALL[family][0]) if family in ALL else load(family)
@@ -536,7 +536,9 @@ def test_a_taken_letter_is_not_given_again() -> None:
     assert letters_of(Blueprint(LONG))["vision_config.mlp_ratio"] == "m"
 
 
-@pytest.mark.sampled
+@pytest.mark.sampled(
+    "src/weighbridge/answers/formula", "src/weighbridge/ledger", "src/weighbridge/algebra"
+)
 @pytest.mark.parametrize("family", families())
 def test_every_family_has_a_closed_form(family: str) -> None:
     found = weigh(family)

@@ -548,7 +548,7 @@ EXPLAINED = [
 ]
 
 
-@pytest.mark.sampled
+@pytest.mark.sampled("src/weighbridge/articles", "src/weighbridge/answers/explain")
 @pytest.mark.parametrize("model", EXPLAINED)
 def test_explain_makes_no_wrong_statement(model):
     for lang in data.LANGUAGES:

@@ -25,7 +25,7 @@ FORMATS = ("text", "markdown", "html", "latex")
 LEAST_READ = 0.95
 
 
-@pytest.mark.sampled
+@pytest.mark.sampled("src/weighbridge/articles", "src/weighbridge/answers/explain")
 @pytest.mark.parametrize("lang", ["en", "zh"])
 @pytest.mark.parametrize("file_format", FORMATS)
 @pytest.mark.parametrize("model", MODELS)

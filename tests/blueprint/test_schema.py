@@ -41,7 +41,7 @@ def rules_broken_by(raw: Raw) -> list[str]:
     return [name for name, rule in LAW.items() if list(rule(raw))]
 
 
-@pytest.mark.sampled
+@pytest.mark.sampled("src/weighbridge/blueprint")
 @pytest.mark.parametrize("family", blueprint.families())
 def test_every_shipped_blueprint_keeps_the_law(family: str) -> None:
     raw = data.read_toml(f"blueprints/{family}.toml")

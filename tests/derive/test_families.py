@@ -77,7 +77,9 @@ def test_nearly_every_task_class_has_a_blueprint_where_its_base_has(task: str) -
     assert len(lacking) <= 0.05 * len(classes), lacking
 
 
-@pytest.mark.sampled
+@pytest.mark.sampled(
+    "src/weighbridge/ledger", "src/weighbridge/blueprint", "src/weighbridge/algebra"
+)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_blueprint_gives_what_the_reference_builds(family: str, seed: str) -> None:
     ours = blueprint.load(family)
@@ -120,7 +122,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("drawn_family", _some_families(metafunc.config.option.seed))
 
 
-@pytest.mark.sampled("src/weighbridge/derive")
+@pytest.mark.sampled(
+    "src/weighbridge/derive", "src/weighbridge/blueprint", "src/weighbridge/algebra"
+)
 def test_a_blueprint_is_derived_again_byte_for_byte(drawn_family: str) -> None:
     derived = derive(_subject(drawn_family))
     assert derived.text == read_text(f"blueprints/{drawn_family}.toml")
@@ -152,7 +156,9 @@ def test_a_real_config_weighs_what_transformers_counts(row: dict[str, str]) -> N
             ), class_name
 
 
-@pytest.mark.sampled
+@pytest.mark.sampled(
+    "src/weighbridge/ledger", "src/weighbridge/blueprint", "src/weighbridge/algebra"
+)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_class_is_weighed_at_its_defaults_as_its_formula_says(family: str) -> None:
     found = models.find(family)
@@ -163,7 +169,7 @@ def test_every_class_is_weighed_at_its_defaults_as_its_formula_says(family: str)
         assert all(row.parameters == 0 for row in weighed.buffers()), class_name
 
 
-@pytest.mark.sampled
+@pytest.mark.sampled("src/weighbridge/answers/explain")
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_family_is_explained(family: str) -> None:
     assert f"{models.find(family).blueprint.base_class}" in explain(family).text()

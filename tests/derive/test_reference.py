@@ -174,7 +174,11 @@ def inert(rng: random.Random) -> dict[str, Any]:
     return {name: rng.choice(values) for name, values in choices.items() if rng.random() < 0.4}
 
 
-@pytest.mark.sampled
+@pytest.mark.sampled(
+    "src/weighbridge/ledger",
+    "src/weighbridge/blueprint",
+    "src/weighbridge/data/blueprints/bert.toml",
+)
 @pytest.mark.parametrize("index", PROVED)
 def test_a_random_config_gives_the_tensors_of_the_reference_in_every_class(index: int) -> None:
     config = random_config(index)

@@ -130,7 +130,9 @@ def _shapes(name: str, setting: dict[str, Any]) -> dict[str, tuple[int, ...]]:
     return {name: tuple(of.shape) for name, of in module.named_parameters()}
 
 
-@pytest.mark.sampled("src/weighbridge/derive")
+@pytest.mark.sampled(
+    "src/weighbridge/derive", "src/weighbridge/blueprint", "src/weighbridge/algebra"
+)
 @pytest.mark.parametrize("name", DRAWN)
 def test_a_stranger_s_module_is_never_counted_wrongly(name: str, tmp_path: Path) -> None:
     draw, least = DRAWN[name]

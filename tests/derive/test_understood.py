@@ -102,7 +102,9 @@ def _name(line: tuple[str, int]) -> str:
     return f"{kind}: {understood.lines(kind)[number]['says']}"
 
 
-@pytest.mark.sampled("src/weighbridge/derive")
+@pytest.mark.sampled(
+    "src/weighbridge/derive", "src/weighbridge/blueprint", "src/weighbridge/algebra"
+)
 @pytest.mark.parametrize("written", _LINES, ids=_name, indirect=True)
 def test_each_line_of_the_page_holds(written: Written) -> None:
     line = written.line

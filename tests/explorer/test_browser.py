@@ -38,7 +38,6 @@ pytestmark = [
 ]
 
 
-@pytest.mark.sampled("web", "src/weighbridge/explorer")
 @pytest.mark.parametrize("family", MODELS)
 def test_a_browser_drives_the_page_of_a_model(family: str, tmp_path: Path) -> None:
     hold(str(CHROMIUM), wb.explore(family, class_name=MODELS[family]).save(tmp_path / "page.html"))
@@ -49,7 +48,6 @@ def test_a_browser_drives_the_page_of_two_models(tmp_path: Path) -> None:
     hold(str(CHROMIUM), both.save(tmp_path / "both.html"))
 
 
-@pytest.mark.sampled("web", "src/weighbridge/explorer")
 @pytest.mark.skipif(FIREFOX is None, reason="needs Firefox")
 @pytest.mark.parametrize("families", [("bert", "roberta"), ("deepseek_v3",), ("llava",)])
 def test_firefox_drives_a_page(families: tuple[str, ...], tmp_path: Path) -> None:

@@ -167,7 +167,9 @@ FAULTS = [
 ]
 
 
-@pytest.mark.sampled("web", "src/weighbridge/explorer")
+@pytest.mark.sampled(
+    "web", "src/weighbridge/explorer", "src/weighbridge/data/flows", "src/weighbridge/ledger"
+)
 @needs_node
 def test_no_box_overlaps_and_every_module_has_one(tmp_path: Path) -> None:
     cases = tmp_path / "flows.jsonl"

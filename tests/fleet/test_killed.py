@@ -88,7 +88,7 @@ def start(lake: Path, output: Path, folder: Path) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, stderr=subprocess.PIPE)
 
 
-@pytest.mark.sampled("src/weighbridge/fleet")
+@pytest.mark.sampled("src/weighbridge/fleet", "src/weighbridge/readers")
 def test_killed_twenty_times_and_resumed_it_equals_an_undisturbed_run(
     lake: Path, undisturbed: list[dict[str, Any]], tmp_path: Path, seed: int
 ) -> None:
@@ -130,7 +130,7 @@ def test_no_worker_outlives_a_killed_scan_by_two_seconds(lake: Path, tmp_path: P
     assert not alive
 
 
-@pytest.mark.sampled("src/weighbridge/fleet")
+@pytest.mark.sampled("src/weighbridge/fleet", "src/weighbridge/readers")
 def test_a_worker_that_dies_costs_nothing_but_time(
     lake: Path, undisturbed: list[dict[str, Any]], tmp_path: Path
 ) -> None:

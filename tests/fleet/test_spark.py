@@ -179,7 +179,7 @@ def start_scan(
     )
 
 
-@pytest.mark.sampled("src/weighbridge/fleet")
+@pytest.mark.sampled("src/weighbridge/fleet", "src/weighbridge/readers")
 def test_a_folder_that_the_workers_do_not_see_is_no_success(
     cluster: Cluster, tmp_path: Path
 ) -> None:
@@ -197,7 +197,7 @@ def test_a_folder_that_the_workers_do_not_see_is_no_success(
     assert not list(output.glob("part-*")), "no row was written"
 
 
-@pytest.mark.sampled("src/weighbridge/fleet")
+@pytest.mark.sampled("src/weighbridge/fleet", "src/weighbridge/readers")
 def test_a_worker_killed_in_the_middle_costs_no_row(cluster: Cluster, tmp_path: Path) -> None:
     python = cluster.environment["PYSPARK_PYTHON"]
     bare = {name: text for name, text in os.environ.items() if name != "PYTHONPATH"}

@@ -143,7 +143,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("drawn_family", sorted(families))
 
 
-@pytest.mark.sampled
+@pytest.mark.sampled("src/weighbridge/guessing", "src/weighbridge/matching")
 @pytest.mark.slow
 def test_a_checkpoint_of_a_random_config_is_found_again(drawn_family: str, seed: str) -> None:
     dice = random.Random(f"{drawn_family} {seed}")  # noqa: S311

@@ -39,7 +39,7 @@ def value(cases: object, fields: object) -> int:
     return total
 
 
-@pytest.mark.sampled
+@pytest.mark.sampled("src/weighbridge/ledger", "src/weighbridge/algebra")
 @pytest.mark.parametrize("decided", [True, False], ids=["flags decided", "all letters"])
 def test_it_is_the_total_of_the_defaults(family: str, decided: bool) -> None:
     blueprint = load(family)

@@ -363,7 +363,7 @@ def test_the_work_of_weighing_does_not_grow_with_the_experts() -> None:
     assert len(many.entries) == 8
 
 
-@pytest.mark.sampled("src/weighbridge/ledger")
+@pytest.mark.sampled("src/weighbridge/ledger", "src/weighbridge/algebra")
 @pytest.mark.slow
 @pytest.mark.parametrize("dim", ["1", "i+j+1", "max(i,1)"])
 def test_a_tensor_stands_in_a_bounded_number_of_places(dim: str) -> None:

@@ -68,7 +68,7 @@ def test_an_index_of_a_loop_is_not_the_letter_of_a_field() -> None:
     assert letters_of(Blueprint(raw)) == {"num_hidden_layers": "L"}
 
 
-@pytest.mark.sampled
+@pytest.mark.sampled("src/weighbridge/ledger")
 @pytest.mark.parametrize("family", families())
 def test_the_sizes_of_a_family_have_letters_that_differ(family: str) -> None:
     found = letters(load(family).sizes)

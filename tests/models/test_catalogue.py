@@ -154,7 +154,7 @@ def shapes_of(entry: dict) -> str:
     return json.dumps([config, sorted(totals(entry))])
 
 
-@pytest.mark.sampled
+@pytest.mark.sampled("src/weighbridge/data/facts/models.toml", "src/weighbridge/models")
 @pytest.mark.slow
 @pytest.mark.torch
 @pytest.mark.parametrize("family", sorted({entry["family"] for entry in ENTRIES.values()}))

@@ -1,12 +1,12 @@
 """A whole run takes a sample of the cases of some tests; a run that names tests takes each case.
 
 The mark ``sampled`` stands on tests whose cases are alike, such as one for each family, and on long
-tests of one part of the code, which it names: ``sampled("web")``. ``pytest`` without paths or
-``-k`` takes one case in ``SHARE`` of them, the same ones each time, and besides those that the last
-commits may have broken:
+tests of one part of the code. It names the parts: ``sampled("web", "src/weighbridge/ledger")``.
+``pytest`` without paths or ``-k`` takes one case in ``SHARE`` of them, the same ones each time, and
+besides those that the last commits, or what is not committed yet, may have broken:
 
-- the cases that are named after a file of data that these commits touched;
-- all cases of a test whose file they touched, or whose part of the code.
+- the cases that are named after a file of data that was touched;
+- all cases of a test whose file was touched, or one of whose parts.
 
 ``--cases=all`` takes every case, as a run at night and one before a release do. The head of the
 report says which.
@@ -25,7 +25,6 @@ ROOT = Path(__file__).parents[2]
 DATA = "src/weighbridge/data/"
 COMMITS = 20  # so many are the last ones
 SHARE = 6  # one case in so many
-NAMES = re.compile(r"\w+")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -54,15 +53,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.option.cases == "all":
         return
     files = touched()
-    left_out = {item for item in items if not is_taken(item, files)}
+    named = names_of(files)
+    left_out = {item for item in items if not is_taken(item, files, named)}
     config.hook.pytest_deselected(items=list(left_out))
     items[:] = [item for item in items if item not in left_out]
 
 
-def is_taken(item: pytest.Item, files: list[str]) -> bool:
-    """Whether a run takes a case, after commits that touched these files."""
+def is_taken(item: pytest.Item, files: list[str], named: re.Pattern[str]) -> bool:
+    """Whether a run takes a case, where these files were touched."""
     mark = item.get_closest_marker("sampled")
-    return mark is None or is_drawn(item.nodeid) or is_near(item.nodeid, mark.args, files)
+    if mark is None or is_drawn(item.nodeid):
+        return True
+    test, _, case = item.nodeid.partition("[")
+    near = (test.partition("::")[0], *mark.args)
+    return any(file.startswith(near) for file in files) or named.search(case) is not None
 
 
 def is_drawn(case: str) -> bool:
@@ -70,19 +74,33 @@ def is_drawn(case: str) -> bool:
     return zlib.crc32(case.encode()) % SHARE == 0
 
 
-def is_near(case: str, parts: tuple[str, ...], files: list[str]) -> bool:
-    """Whether a case is of one of these files: its test, its part of the code, or its data."""
-    test, _, named = case.partition("[")
-    own = (test.partition("::")[0], *parts)
-    names = {Path(file).name.partition(".")[0] for file in files if file.startswith(DATA)}
-    return any(file.startswith(own) for file in files) or not names.isdisjoint(NAMES.findall(named))
+def names_of(files: list[str]) -> re.Pattern[str]:
+    """Return a pattern of the names of files of data, such as families, as whole words.
+
+    Example:
+        >>> named = names_of(["src/weighbridge/data/blueprints/wav2vec2-bert.toml", "README.md"])
+        >>> bool(named.search("wav2vec2-bert-base]")), bool(named.search("bert]"))
+        (True, False)
+    """
+    names = [re.escape(Path(file).stem) for file in files if file.startswith(DATA)]
+    return re.compile(rf"(?<!\w)(?:{'|'.join(names)})(?!\w)" if names else r"(?!)")
 
 
 def touched() -> list[str]:
-    """Return the files that the last commits touched; none if this is no clone."""
-    log = ["git", "log", f"-{COMMITS}", "--name-only", "--format="]
-    try:
-        found = subprocess.run(log, cwd=ROOT, capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
-        return []
-    return sorted({*found.stdout.split("\n")} - {""})
+    """Return the files that the last commits touched, or that are not committed; none elsewhere.
+
+    A clone with fewer commits than these has a first commit that touches every file.
+    """
+    commands = (
+        ["git", "log", f"-{COMMITS}", "--name-only", "--format="],
+        ["git", "diff", "--name-only", "HEAD"],
+        ["git", "ls-files", "--others", "--exclude-standard"],
+    )
+    files = set[str]()
+    for command in commands:
+        try:
+            found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+        except (OSError, subprocess.CalledProcessError):
+            return []  # not a clone, or git is not installed
+        files |= {*found.stdout.splitlines()}
+    return sorted(files - {""})

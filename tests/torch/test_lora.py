@@ -205,7 +205,7 @@ WITHOUT_DEFAULTS = {
 }
 
 
-@pytest.mark.sampled
+@pytest.mark.sampled("src/weighbridge/torch", "src/weighbridge/costs")
 @pytest.mark.parametrize(
     ("name", "settings"),
     [

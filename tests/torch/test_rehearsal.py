@@ -60,7 +60,9 @@ def drawn(family: str, number: int) -> dict[str, Any]:
     }[family]
 
 
-@pytest.mark.sampled("src/weighbridge/torch")
+@pytest.mark.sampled(
+    "src/weighbridge/torch", "src/weighbridge/costs", "src/weighbridge/answers/measure"
+)
 @pytest.mark.parametrize("training", [False, True], ids=["forward", "training"])
 @pytest.mark.parametrize("family", CLASSES)
 def test_the_peak_is_predicted_within_3_percent(family: str, *, training: bool) -> None:

@@ -44,7 +44,7 @@ def unseen(family: str) -> FlowObservation:
     return deriver._random(1)[0]
 
 
-@pytest.mark.sampled
+@pytest.mark.sampled("src/weighbridge/derive/flows", "src/weighbridge/blueprint/flows")
 @pytest.mark.parametrize("family", SAMPLE)
 def test_a_run_of_an_unseen_config_does_the_steps_of_the_flow(family: str) -> None:
     assert difference(load_flow(family), unseen(family)) == ""

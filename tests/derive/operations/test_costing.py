@@ -58,7 +58,7 @@ def proof_of(family: str, raw: Any, class_name: str | None = None) -> Proof:
     return Proof(draws, class_name, raw)
 
 
-@pytest.mark.sampled
+@pytest.mark.sampled("src/weighbridge/derive/operations", "src/weighbridge/costs")
 @pytest.mark.parametrize(("family", "class_name"), CLASSES)
 def test_fresh_runs_are_as_the_file_says(family: str, class_name: str, seed: str) -> None:
     raw = data.read_toml(f"operations/{family}.toml")
@@ -68,7 +68,7 @@ def test_fresh_runs_are_as_the_file_says(family: str, class_name: str, seed: str
         assert proof.of_profile(profile, runs=RUNS) is None
 
 
-@pytest.mark.sampled
+@pytest.mark.sampled("src/weighbridge/derive/operations", "src/weighbridge/costs")
 @pytest.mark.parametrize("family", [of for of in RECORDED if "single" in proof_in(of)])
 def test_fresh_runs_with_one_key_head_are_as_the_file_says(family: str, seed: str) -> None:
     raw = data.read_toml(f"operations/{family}.toml")

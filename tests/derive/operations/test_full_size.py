@@ -100,7 +100,7 @@ def trained(module: Any, given: dict[str, Any]) -> tuple[int, int]:
     return counter.get_total_flops(), sum(storage.nbytes() for storage in saved.values())
 
 
-@pytest.mark.sampled
+@pytest.mark.sampled("src/weighbridge/costs", "src/weighbridge/data/operations")
 @pytest.mark.parametrize("name", recorded())
 def test_a_real_config_costs_what_torch_counts(name: str, seed: str, monkeypatch: Any) -> None:
     if zlib.crc32(f"{seed} {name}".encode()) % ONE_IN:
@@ -177,7 +177,7 @@ LENGTHS = ((1, 64, 63), (2, 128, 64), (1, 100, 2), (3, 200, 65))
 """Batches, sequences and pasts: whole chunks of 64 tokens, and others."""
 
 
-@pytest.mark.sampled
+@pytest.mark.sampled("src/weighbridge/costs", "src/weighbridge/data/operations")
 @pytest.mark.parametrize(
     ("family", "dtype"),
     # torch's product of groups, that of the experts, takes BF16 alone on the meta device

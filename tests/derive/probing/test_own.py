@@ -303,7 +303,9 @@ def held(module: nn.Module) -> Iterator[tuple[str, tuple[int, ...], str | None]]
         yield name, tuple(parameter.shape), None if known == name else known
 
 
-@pytest.mark.sampled("src/weighbridge/derive")
+@pytest.mark.sampled(
+    "src/weighbridge/derive", "src/weighbridge/blueprint", "src/weighbridge/algebra"
+)
 @pytest.mark.parametrize("kind", OWN)
 def test_a_module_s_blueprint_predicts_what_it_builds_on_unseen_configs(
     kind: str, tmp_path: Path

@@ -712,7 +712,7 @@ def saved(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 pytestmark = pytest.mark.filterwarnings("ignore")  # the reference's own
 
 
-@pytest.mark.parametrize("saved", FAMILIES[:1], indirect=True, ids=lambda family: family.name)
+@pytest.mark.sampled("src/weighbridge/derive", "src/weighbridge/blueprint")
 def test_a_class_derived_alone_has_the_names_in_files_that_are_shipped(
     saved: Saved, tmp_path: Path
 ) -> None:
