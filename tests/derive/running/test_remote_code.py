@@ -316,6 +316,35 @@ def test_a_list_that_must_be_as_long_as_a_field_says_keeps_no_config_from_being_
         assert weighed.parameters == as_built(repository, {"layer_types": None, **changed})
 
 
+WITH_LABELS = """
+
+class TinyForSequenceClassification(TinyPreTrainedModel):
+    def __init__(self, config):
+        super().__init__(config)
+        self.model = TinyModel(config)
+        self.score = nn.Linear(config.width, config.num_labels)
+        self.post_init()
+"""
+
+
+def test_a_class_whose_tensors_depend_on_the_number_of_labels_is_refused(
+    repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The names of labels are a table in config.json, and no field of the class."""
+    (repository / "modeling_tiny.py").write_text(MODELING + WITH_LABELS)
+    auto: dict[str, str] = dict(CONFIG["auto_map"])  # type: ignore[call-overload]
+    auto["AutoModelForSequenceClassification"] = "modeling_tiny.TinyForSequenceClassification"
+    named = {"architectures": ["TinyForSequenceClassification"], "auto_map": auto}
+    labels = {"id2label": {"0": "a", "1": "b", "2": "c"}}
+    (repository / "config.json").write_text(json.dumps({**CONFIG, **named, **labels}))
+    assert main(["derive", "--trust-remote-code", str(repository)]) == 2
+    message = capsys.readouterr().err
+    assert "its tensors depend on the number of labels" in message
+    assert "(labels = 3)" in message
+    assert main(["derive", "--trust-remote-code", str(repository), "--lang", "zh"]) == 2
+    assert "标签" in capsys.readouterr().err
+
+
 def test_what_the_code_imports_and_is_not_there_is_named(
     repository: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

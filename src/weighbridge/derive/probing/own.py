@@ -597,12 +597,12 @@ class OwnSubject:
 
 def _import_hint(name: str, error: BaseException) -> str:
     """Return what to do about a module whose import raised."""
+    if not name.startswith(f"{REMOTE}."):
+        return f"make sure that `python -c 'import {name}'` works"
     missing = error.name if isinstance(error, ModuleNotFoundError) else None
     if missing and not missing.startswith(f"{REMOTE}."):
         return f"install the package that brings {missing}"
-    if name.startswith(f"{REMOTE}."):
-        return "the folder may lack a file, or its code may need other versions of what it imports"
-    return f"make sure that `python -c 'import {name}'` works"
+    return "the folder may lack a file, or its code may need other versions of what it imports"
 
 
 def _at_address(address: str) -> Any:

@@ -406,7 +406,7 @@ class Objects(Form):
             if name not in self.settings and _can_be_named(name):
                 self.settings[name] = _setting(value, hints.get(name, ""), is_own)
 
-    def meet(self, saved: Mapping[str, Any], is_own: Callable[[Any], bool] | None = None) -> None:
+    def meet(self, saved: Mapping[str, Any]) -> None:
         """Use the values of a saved config as defaults, and add those that the class only keeps.
 
         The model may read what the class takes as keywords without a name.
@@ -416,7 +416,7 @@ class Objects(Form):
             if is_new and (self._any or self._keeps(name, value)):
                 self.settings[name] = Setting(value)
                 self._pinned[name] = value
-        self._pin(saved, is_own)
+        self._pin(saved, None)
 
     def _keeps(self, name: str, value: Any) -> bool:
         """Whether the class keeps a keyword that its constructor does not name."""

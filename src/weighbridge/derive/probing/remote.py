@@ -19,11 +19,14 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 import transformers
+from torch import nn
 
 from weighbridge import data
 from weighbridge.derive.probing.own import OwnSubject
 from weighbridge.derive.probing.own_configs import Objects
+from weighbridge.derive.probing.probe import quick_building
 from weighbridge.derive.running.address import REMOTE
+from weighbridge.errors import UsageError
 from weighbridge.readers.stores import read_object
 
 if TYPE_CHECKING:
@@ -67,26 +70,58 @@ class RemoteSubject(OwnSubject):
         return ", ".join(hashes)
 
     def _form_of(self, config: Any) -> Form:
-        """Return the config's form, with the folder's own fields.
+        """Return the config's form, with the folder's own fields and the values of its config.
 
-        What transformers gives every config is left out, and likewise what no file reads.
+        What transformers gives every config is left out, and so is what changes no tensor in
+        transformers' own families, unless a file of the folder has the word: its code may read it.
         """
         form = super()._form_of(config)
         if isinstance(form, Objects):
             form.meet(read_object(os.path.join(self._folder, "config.json")))
         own = inspect.signature(config).parameters if isinstance(config, type) else {}
-        every, words = transformers.PretrainedConfig(), self._words()
+        every, words = dir(transformers.PretrainedConfig()), self._words()
         for name in data.read_toml("facts/fields.toml")["any"]:
-            if name not in own and (hasattr(every, name) or name not in words):
+            if name not in own and (name in every or name not in words):
                 form.settings.pop(name, None)
         return form
 
+    def _first_built(self) -> nn.Module:
+        """Return the class built on the folder's config.
+
+        Raises:
+            UsageError: its tensors depend on the number of labels, which no field states: a config
+                has a table of their names.
+        """
+        built, config = super()._first_built(), self.config({})
+        if not isinstance(config.config, transformers.PretrainedConfig):
+            return built
+        number = len(config.config.id2label or {})
+        try:
+            config.config.num_labels = number + 1
+            with quick_building(), torch.device("meta"):
+                other = self.build(self.base_class, config)
+        except Exception:  # code that takes no other number of labels
+            return built
+        if _shapes(built) != _shapes(other):
+            raise UsageError(
+                "its tensors depend on the number of labels, which is not understood here",
+                where=self.base_class,
+                values={"labels": number},
+                hint="name a class without labels in architectures of the folder's config.json",
+            )
+        return built
+
     def _words(self) -> set[str]:
-        """Return the words of all sources in the folder."""
+        """Return the words of all sources in the folder, imported or not yet."""
         words = set[str]()
         for path in Path(self._folder).rglob("*.py"):
-            words |= {*re.findall(r"\w+", path.read_text(encoding="utf-8", errors="replace"))}
+            if path.is_file():
+                words |= {*re.findall(r"\w+", path.read_text(encoding="utf-8", errors="replace"))}
         return words
+
+
+def _shapes(module: nn.Module) -> dict[str, torch.Size]:
+    return {name: parameter.shape for name, parameter in module.named_parameters()}
 
 
 def _mount(folder: str) -> None:
