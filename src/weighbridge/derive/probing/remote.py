@@ -43,6 +43,8 @@ class RemoteSubject(OwnSubject):
     def __init__(self, task: Task) -> None:
         self._folder = os.path.realpath(task.folder)
         _mount(self._folder)
+        # Its advice would be repeated for each build.
+        transformers.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
         super().__init__(task.subject, task.config, task.fields, task.family)
 
     @property
