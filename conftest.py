@@ -41,7 +41,7 @@ def packages(path: Path) -> frozenset[str]:
         if file in seen:
             continue
         seen.add(file)
-        for module in imported_modules(parsed(file).body):
+        for module in imports(file)[0]:
             files = files_of(module)
             if files:
                 waiting.extend(files)
@@ -50,23 +50,33 @@ def packages(path: Path) -> frozenset[str]:
     return frozenset(needed)
 
 
-@cache
 def packages_inside(path: Path) -> dict[str, set[str]]:
     """Return the packages that each function of a file imports when it is called."""
-    inside = dict[str, set[str]]()
-    for node in ast.walk(parsed(path)):
-        if isinstance(node, ast.FunctionDef):
-            statements = [
-                child for child in ast.walk(node) if isinstance(child, ast.Import | ast.ImportFrom)
-            ]
-            inside[node.name] = {name.partition(".")[0] for name in imported_modules(statements)}
-    return inside
+    return imports(path)[1]
 
 
 @cache
-def parsed(file: Path) -> ast.Module:
-    """Return the syntax tree of a file."""
-    return ast.parse(file.read_text(encoding="utf-8"))
+def imports(file: Path) -> tuple[tuple[str, ...], dict[str, set[str]]]:
+    """Return the modules that a file imports, and the packages that each of its functions does."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    functions = [node for node in inside(tree) if isinstance(node, ast.FunctionDef)]
+    return tuple(imported_modules(tree.body)), {
+        node.name: {name.partition(".")[0] for name in imported_modules(import_statements(node))}
+        for node in functions
+    }
+
+
+def import_statements(node: ast.AST) -> list[ast.stmt]:
+    """Return the imports inside a node."""
+    return [one for one in inside(node) if isinstance(one, ast.Import | ast.ImportFrom)]
+
+
+def inside(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the statements inside a node, at any depth."""
+    for part in ("body", "handlers", "orelse", "finalbody", "cases"):
+        for statement in getattr(node, part, ()):
+            yield statement
+            yield from inside(statement)
 
 
 def imported_modules(statements: list[ast.stmt]) -> Iterator[str]:
