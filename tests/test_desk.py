@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from hostile import HOSTILE
 
 from weighbridge.cli import main
 from weighbridge.desk import ELSEWHERE, NEED_TORCH, answer, kind_of_drop
 
-HOSTILE = Path(__file__).parent / "hostile"
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def asked(**request: Any) -> dict[str, Any]:

@@ -35,7 +35,7 @@ START = {"goto": "{site}/#model=bert-base-chinese&lang=en"}
 
 def files_named(parts: Sequence[str]) -> list[Path]:
     """Return the hostile files whose names have one of the parts; all, if there is none."""
-    every = sorted(path for path in HOSTILE.iterdir() if path.is_file())
+    every = sorted(HOSTILE.iterdir())
     return [path for path in every if not parts or any(part in path.name for part in parts)]
 
 

@@ -53,7 +53,7 @@ Outcome = tuple[str, str]
 
 def hostile_files(_thrown: dict[str, Any], share: float) -> Iterator[Outcome]:
     """Give each hostile file to a command, in a process of its own."""
-    files = sorted(file for file in HOSTILE.iterdir() if file.suffix != ".py")
+    files = sorted(HOSTILE.iterdir())
     for file in _some(files, share):
         is_config = file.suffix == ".json" and not file.name.endswith(".index.json")
         yield _of_command("weigh" if is_config else "inspect", str(file)), file.name

@@ -9,24 +9,23 @@ from __future__ import annotations
 
 import json
 import pickle
-import runpy
 import struct
 import subprocess
 import sys
 import zlib
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+import hostile
 import pytest
+from hostile import FILES, HOSTILE
 
 from weighbridge.errors import CheckpointError
 from weighbridge.readers import pickled, read
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from pathlib import Path
 
-HOSTILE = Path(__file__).parents[1] / "hostile"
-MADE = runpy.run_path(str(HOSTILE / "make.py"))
 MERSENNE = 2**61 - 1  # Python hashes an integer as its remainder by this number
 
 MOST_WORK = 20  # sums of two million squares, 2 to 3 seconds; what is quadratic takes hundreds
@@ -37,19 +36,19 @@ ATTEMPTS = 3  # the cheapest counts
 def zipped(pickle_bytes: bytes) -> bytes:
     """Return a PyTorch archive with this pickle, deflated."""
     packed = zlib.compress(pickle_bytes, 9)[2:-4]
-    member = MADE["member"]("a/data.pkl", packed, method=8, size=len(pickle_bytes))
-    archive: bytes = MADE["packed"](member)
+    member = hostile.member("a/data.pkl", packed, method=8, size=len(pickle_bytes))
+    archive: bytes = hostile.packed(member)
     return archive
 
 
 def stored(pickle_bytes: bytes, storages: dict[str, bytes] | None = None) -> bytes:
     """Return a PyTorch archive with this pickle, not deflated."""
-    archive: bytes = MADE["saved"](pickle_bytes, storages)
+    archive: bytes = hostile.saved(pickle_bytes, storages)
     return archive
 
 
 def long1(number: int) -> bytes:
-    instruction: bytes = MADE["whole"](number)
+    instruction: bytes = hostile.whole(number)
     return instruction
 
 
@@ -105,7 +104,7 @@ def dicts_of_pairs() -> bytes:
 
 def shared_tensors(count: int) -> Callable[[], bytes]:
     def made() -> bytes:
-        one: bytes = MADE["rebuilt"]()
+        one: bytes = hostile.rebuilt()
         call = one[9:-2]  # without the start, the key and the end
         items = b"h\x00" * count
         return stored(b"\x80\x02" + call + b"q\x000](" + items + b"e.", {"0": bytes(8)})
@@ -115,7 +114,7 @@ def shared_tensors(count: int) -> Callable[[], bytes]:
 
 def colliding_tensors() -> bytes:
     """Return empty tensors whose strides have one hash, if integers of any size may be strides."""
-    head = MADE["rebuilt"](elements=0, shape=(0,), strides=(1,))[9:]
+    head = hostile.rebuilt(elements=0, shape=(0,), strides=(1,))[9:]
     before, after = head[: head.index(b"t(\x8a\x01\x01t") + 2], b"t\x89}tR"
     items = b"".join(before + long1(MERSENNE * at + 1) + after for at in range(1, 4))
     return stored(b"\x80\x02](" + items * 4000 + b"e.", {"0": b""})
@@ -164,8 +163,8 @@ def flax_names() -> bytes:
 
 def tf_index(entries: int, key_bytes: int) -> Callable[[], bytes]:
     def made() -> bytes:
-        value: bytes = MADE["saved_as"](shape=(0,), size=0)
-        first = (b"", MADE["field"](1, 1) + MADE["field"](3, MADE["field"](1, 1)))
+        value: bytes = hostile.saved_as(shape=(0,), size=0)
+        first = (b"", hostile.field(1, 1) + hostile.field(3, hostile.field(1, 1)))
         keys = ((b"%08d" % at).ljust(key_bytes, b"k") for at in range(entries))
         pairs = [first, *((key, value) for key in keys)]
         return one_block(pairs)
@@ -177,7 +176,7 @@ def one_block(pairs: Iterable[tuple[bytes, bytes]]) -> bytes:
     """Return a TensorFlow index of one block, with a checksum that is computed fast enough."""
     from weighbridge.readers.tensorflow import crc32c
 
-    varint: Callable[[int], bytes] = MADE["varint"]
+    varint: Callable[[int], bytes] = hostile.varint
     entries = [b"\0" + varint(len(key)) + varint(len(value)) + key + value for key, value in pairs]
     made = b""
     handles = []
@@ -186,7 +185,7 @@ def one_block(pairs: Iterable[tuple[bytes, bytes]]) -> bytes:
         crc = crc32c(whole)
         handles.append(varint(len(made)) + varint(len(block)))
         made += whole + struct.pack("<L", ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)
-    index = MADE["table_block"]([(b"z", handles[0])])
+    index = hostile.table_block([(b"z", handles[0])])
     whole = index + b"\0"
     crc = crc32c(whole)
     footer = handles[1] + varint(len(made)) + varint(len(index))
@@ -196,13 +195,13 @@ def one_block(pairs: Iterable[tuple[bytes, bytes]]) -> bytes:
 
 def onnx_fields() -> bytes:
     graph = b"\x08\x01" * 3_000_000
-    made: bytes = MADE["field"](1, 7) + MADE["field"](7, graph)
+    made: bytes = hostile.field(1, 7) + hostile.field(7, graph)
     return made
 
 
 def onnx_initializers() -> bytes:
     """Return nameless matrices, each of which takes its name from one operation."""
-    field, graph = MADE["field"], []
+    field, graph = hostile.field, []
     for at in range(33_000):
         name = b"m%05d" % at
         tensor = field(1, 0) + field(1, 1) + field(2, 1) + field(8, name)
@@ -217,18 +216,18 @@ def onnx_initializers() -> bytes:
 def onnx_texts() -> bytes:
     text = "\U0001f600".encode() + b"a" * 60_000
     pairs = b"".join(
-        MADE["field"](14, MADE["field"](1, b"%04d" % at) + MADE["field"](2, text))
+        hostile.field(14, hostile.field(1, b"%04d" % at) + hostile.field(2, text))
         for at in range(1500)
     )
-    made: bytes = MADE["field"](1, 7) + pairs
+    made: bytes = hostile.field(1, 7) + pairs
     return made
 
 
 def npz_arrays(count: int) -> Callable[[], bytes]:
     def made() -> bytes:
-        array = MADE["npy"]()
-        members = [MADE["member"](f"{at}.npy", array) for at in range(count)]
-        archive: bytes = MADE["packed"](*members)
+        array = hostile.npy()
+        members = [hostile.member(f"{at}.npy", array) for at in range(count)]
+        archive: bytes = hostile.packed(*members)
         return archive
 
     return made
@@ -457,7 +456,7 @@ thread.join()
 
 
 def test_every_hostile_file_is_refused_in_a_thread_with_a_small_stack() -> None:
-    names = [name for name in MADE["FILES"] if name != "sound.safetensors" and ".data-" not in name]
+    names = [name for name in FILES if name != "sound.safetensors" and ".data-" not in name]
     command = [sys.executable, "-c", IN_A_THREAD, *(str(HOSTILE / name) for name in names)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert (done.returncode, done.stderr) == (0, "")

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import runpy
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+from hostile import FILES
 
 from weighbridge.cli import main
 
-FILES: dict[str, bytes] = runpy.run_path(str(Path(__file__).parents[1] / "hostile" / "make.py"))[
-    "FILES"
-]
+if TYPE_CHECKING:
+    from pathlib import Path
+
 SOUND = FILES["sound.safetensors"]
 ONNX = FILES["onnx-missing.onnx"]  # a model whose data is in weights.bin
 

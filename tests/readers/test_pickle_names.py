@@ -10,10 +10,10 @@ from __future__ import annotations
 import io
 import json
 import pickle
-import runpy
 import zipfile
 from pathlib import Path
 
+import hostile
 import pytest
 import torch
 
@@ -22,8 +22,6 @@ from weighbridge.errors import CheckpointError
 from weighbridge.readers import pickled, read
 from weighbridge.readers.pytorch import KNOWN
 from weighbridge.readers.severity import DANGEROUS, INNOCUOUS, UNKNOWN, severity_of
-
-MADE = runpy.run_path(str(Path(__file__).parents[1] / "hostile" / "make.py"))
 
 # ruff: noqa: SIM905  # a list of words is easier to read and to compare with its source
 
@@ -128,7 +126,7 @@ def test_each_way_to_name_something_is_seen(way: str, tmp_path: Path) -> None:
         assert caught.value.rule == "pickle-global"
         assert caught.value.values == {"dangerous": name}
         if way != "after another pickle":
-            path.write_bytes(MADE["saved"](content))
+            path.write_bytes(hostile.saved(content))
             with pytest.raises(CheckpointError, match=rf"pickle-global: .*dangerous = '{name}'"):
                 read(path)
 
@@ -149,7 +147,7 @@ def test_all_names_are_listed_with_what_they_are() -> None:
 
 def test_a_name_that_is_not_a_text_is_refused(tmp_path: Path) -> None:
     for content in (b"\x80\x04K\x2a\x8c\x02os\x93.", b"\x80\x04\x8c\x02osh\x09\x93."):
-        (tmp_path / "a.pt").write_bytes(MADE["saved"](content))
+        (tmp_path / "a.pt").write_bytes(hostile.saved(content))
         with pytest.raises(CheckpointError, match="pickle-step: "):
             read(tmp_path / "a.pt")
 

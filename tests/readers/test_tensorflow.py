@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import runpy
 import shutil
 from contextlib import suppress
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import wheels
+from hostile import field, saved_as, table, table_block, tf
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,10 +16,9 @@ from weighbridge.errors import CheckpointError
 from weighbridge.readers import read, tensorflow
 from weighbridge.units import NAMES, stored_bytes
 
-MADE = runpy.run_path(str(Path(__file__).parents[1] / "hostile" / "make.py"))
-tf, table, table_block, saved_as, field = (
-    MADE[name] for name in ("tf", "table", "table_block", "saved_as", "field")
-)
+if TYPE_CHECKING:
+    from pathlib import Path
+
 # The types in tensorflow/core/framework/types.proto, including quantised ones, by PyTorch's names.
 TYPES = {
     1: "float32",

@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
+from hostile import HOSTILE
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
@@ -20,7 +20,6 @@ from weighbridge.render.table import text as text_of_table
 from weighbridge.render.terminal import as_text
 
 LANGS = st.sampled_from(["en", "zh"])
-HOSTILE = Path(__file__).parents[1] / "hostile"
 NAMES = st.text("abc词", min_size=1, max_size=20)
 
 

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hostile import HOSTILE
 from sites import built, bytes_to_fetch, drive, needs_browser, needs_firefox
 
 from weighbridge.cli import main
 
 ROOT = Path(__file__).parents[2]
-HOSTILE = ROOT / "tests" / "hostile"
 ARTICLES = sorted((ROOT.parent / "shared" / "articles").glob("*.txt"))
 SAMPLE = (
     "nesting.safetensors",

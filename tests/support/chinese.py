@@ -39,9 +39,9 @@ def english_in(text: str) -> list[str]:
 
 
 PACKAGE = str(Path(weighbridge.__file__).parent)
-MOST_CHECKED = 20  # texts of one line of code: a fuzzer makes thousands
+MOST_CHECKED = 20  # texts of one line of code, or of one rule: a fuzzer makes thousands
 
-checked: Counter[tuple[str, int]] = Counter()
+checked: Counter[tuple[str, int, str]] = Counter()
 untranslated: list[str] = []
 make_error = WeighbridgeError.__init__
 
@@ -50,7 +50,8 @@ def make_and_check(error: WeighbridgeError, *arguments: Any, **named: Any) -> No
     """Make an error, and note what it says that has no translation."""
     make_error(error, *arguments, **named)
     caller = sys._getframe(1)
-    line = caller.f_code.co_filename, caller.f_lineno
+    rule, colon, _ = error.what.partition(": ")
+    line = caller.f_code.co_filename, caller.f_lineno, rule if colon else ""
     checked[line] += 1
     if line[0].startswith(PACKAGE) and checked[line] <= MOST_CHECKED:
         untranslated.extend(f"{Path(line[0]).name}:{line[1]}: {text}" for text in missing(error))

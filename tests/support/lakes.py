@@ -15,12 +15,16 @@ import shutil
 import struct
 from itertools import cycle
 from math import prod
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from hostile import HOSTILE
 
 import weighbridge as wb
 from weighbridge.fleet.columns import VOLATILE
 from weighbridge.fleet.store import FleetTable
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 Tensor = tuple[str, str, tuple[int, ...]]
 
@@ -101,7 +105,6 @@ _STEP = 37  # coprime to the number of kinds, so that a small lake has all
 _ORGANISATIONS = 97
 _VOCABULARIES = ((500, 32_000, 128_256), (60, 30, 10))
 _GGML = {"F32": (0, 4, 1), "Q4_K": (12, 144, 256)}  # number, bytes of a block, its elements
-HOSTILE = Path(__file__).parents[1] / "hostile"
 
 
 class Lake:

@@ -6,9 +6,7 @@ Every tensor is accounted for, or the refusal is clear.
 from __future__ import annotations
 
 import json
-import runpy
 import shutil
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import berts
@@ -16,6 +14,7 @@ import pytest
 import torch
 import wheels
 from checkpoints import as_tensorflow
+from hostile import saved_as, tf
 from safetensors.torch import load_file, save_file
 from transformers import BertForMaskedLM, BertModel
 
@@ -31,9 +30,8 @@ from weighbridge.torch.tokens import Tokens
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
-MADE = runpy.run_path(str(Path(__file__).parents[1] / "hostile" / "make.py"))
-tf, saved_as = MADE["tf"], MADE["saved_as"]
 TEXTS = [
     ("The capital of France is [MASK].", None),
     ("It is a very long sentence indeed, with many words, and 😀.", "A second one."),

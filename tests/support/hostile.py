@@ -1,25 +1,25 @@
-"""Writes the hostile files of this folder: one file, one broken rule.
+"""The hostile files of ``tests/hostile``: one file, one broken rule.
 
-Each is kept, so that anyone can hold another reader against it. ``python tests/hostile/make.py``
-writes them again.
+Each is kept, so that anyone can hold another reader against it.
+``python tests/support/hostile.py`` writes them again.
 """
 
 from __future__ import annotations
 
 import io
 import json
-import os
 import pickle
 import struct
 import zipfile
 import zlib
 from functools import reduce
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-HERE = os.path.dirname(os.path.abspath(__file__))
+HOSTILE = Path(__file__).parents[1] / "hostile"
 
 
 def file(header: object, data: int = 8, length: int | None = None) -> bytes:
@@ -933,8 +933,7 @@ FILES = {
 def main() -> None:
     """Write every file."""
     for name, content in FILES.items():
-        with open(os.path.join(HERE, name), "wb") as out:
-            out.write(content)
+        (HOSTILE / name).write_bytes(content)
 
 
 if __name__ == "__main__":
