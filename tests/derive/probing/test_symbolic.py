@@ -25,6 +25,7 @@ from weighbridge.derive.probing.stand_ins import (
 from weighbridge.derive.probing.symbolic import (
     LARGEST,
     MOST_NOTED,
+    MOST_ROUNDS,
     Symbolic,
     SymbolicFlag,
     lift,
@@ -471,6 +472,19 @@ def test_a_counter_knows_which_round_it_is(code: str) -> None:
     usual = eval(code, dict(FIELDS))  # noqa: S307
     assert [plain_value(value) for value in found] == usual
     assert [shown(tree_of(value)) for value in found] == COUNTERS[code]
+
+
+@pytest.mark.parametrize(
+    "item", ["i + x", "x * i", "b - i", "i > b", "b < i", "x >= i", "i == x", "b // i"]
+)
+def test_the_rounds_of_a_table_of_positions_forget(item: str) -> None:
+    code = f"[{item} for i in range(1, {MOST_ROUNDS + 10})]"
+    with tracing():
+        found = run(code)
+    assert plain_value(found) == eval(code, dict(FIELDS))  # noqa: S307
+    assert all(isinstance(value, Symbolic) for value in found[:MOST_ROUNDS])
+    assert len(found[MOST_ROUNDS:]) == 9
+    assert not any(isinstance(value, Symbolic) for value in found[MOST_ROUNDS:])
 
 
 def test_loops_of_two_lines_have_counters_of_their_own() -> None:

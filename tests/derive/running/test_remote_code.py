@@ -300,10 +300,7 @@ class TinyForCausalLM(Qwen2ForCausalLM):
 """
 
 
-def test_a_list_that_must_be_as_long_as_a_field_says_keeps_no_config_from_being_tried(
-    repository: Path, own_modules: None
-) -> None:
-    """The config class of Qwen2 refuses types of layers that are not as many as the layers."""
+def test_code_may_build_on_a_model_of_transformers(repository: Path, own_modules: None) -> None:
     (repository / "configuration_tiny.py").write_text(OF_QWEN2)
     (repository / "modeling_tiny.py").write_text(QWEN2_WITH_HEADS)
     sizes = {"vocab_size": 120, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 3}

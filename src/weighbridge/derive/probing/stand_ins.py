@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import inspect
+import itertools
 import math
 import sys
 from contextlib import contextmanager
@@ -14,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weighbridge.derive.probing.symbolic import (
+    MOST_ROUNDS,
+    Forgetful,
     SymbolicFlag,
     SymbolicFloat,
     SymbolicInt,
@@ -160,7 +163,8 @@ class _Range:
         return lift(self.range[at], counter)
 
     def __iter__(self) -> Iterator[Any]:
-        return (self._counter(at) for at in range(len(self.range)))
+        counters = (self._counter(at) for at in range(min(len(self.range), MOST_ROUNDS)))
+        return itertools.chain(counters, map(Forgetful, self.range[MOST_ROUNDS:]))
 
     def __reversed__(self) -> Iterator[Any]:
         return (self._counter(at) for at in reversed(range(len(self.range))))

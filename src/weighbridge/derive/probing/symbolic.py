@@ -31,6 +31,8 @@ LARGEST = 60
 MOST_NOTED = 4000
 # Operations in one run. No model needs more, except to fill tables of positions in Python.
 MOST_OPERATIONS = 500_000
+# Rounds of a loop whose counters remember. No model has so many layers: it is a table of positions.
+MOST_ROUNDS = 1000
 
 
 class TooManyOperationsError(Exception):
@@ -266,6 +268,10 @@ def note_bound(tree: Tree, site: str = "") -> None:
         trace.loops[site] = tree
 
 
+class Forgetful(int):
+    """A number whose results are plain, also those with values that remember."""
+
+
 class Symbolic:
     """The base of values that remember their expression, in ``tree``."""
 
@@ -343,16 +349,18 @@ def _arithmetic(
         if _traces:
             _traces[-1].count_operation()
         left, right = (other, self) if reflected else (self, other)
-        return lift(
-            of_plain(plain_value(left), plain_value(right)),
-            (kind, numeric_tree(left), numeric_tree(right)),
-        )
+        result = of_plain(plain_value(left), plain_value(right))
+        if type(other) is Forgetful:
+            return result
+        return lift(result, (kind, numeric_tree(left), numeric_tree(right)))
 
     return operate
 
 
 def _comparison(kind: str, of_plain: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     def compare(self: Any, other: Any) -> Any:
+        if type(other) is Forgetful:
+            return of_plain(plain_value(self), other)
         if not isinstance(other, int | float | str):
             if kind not in ("==", "!="):
                 return NotImplemented
