@@ -304,7 +304,8 @@ def prepare(folder: Path) -> None:
     """Make an environment with the packages of the list over the present one."""
     venv.create(folder, with_pip=True)
     site = sysconfig.get_path("purelib", vars={"base": str(folder), "platbase": str(folder)})
-    Path(site, "present.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
+    present = sysconfig.get_path("purelib")  # its own .pth files count: weighbridge may be in one
+    Path(site, "present.pth").write_text(f"import site; site.addsitedir({present!r})\n")
     packages = tomllib.loads(LISTED.read_text())["packages"]
     pins = [f"{name}=={version}" for name, version in packages.items()]
     plain = ["--no-deps", *pins]  # what they need beside torch is listed, or present
