@@ -77,6 +77,7 @@ def drawn(config: Config, dice: random.Random) -> Config:
 def built(package: str, config: Config) -> nn.Module:
     """Build the class that a config names, on the meta device, from an importable folder."""
     import torch  # noqa: PLC0415
+    from transformers import PretrainedConfig  # noqa: PLC0415
 
     def at(address: str) -> Any:
         module, _, name = address.rpartition(".")
@@ -89,7 +90,8 @@ def built(package: str, config: Config) -> nn.Module:
     values = {name: value for name, value in config.items() if name != "auto_map"}
     linspace = torch.linspace  # rates of layers, whose values are read
     on_cpu = mock.patch("torch.linspace", lambda *words, **_: linspace(*words, device="cpu"))
-    with on_cpu, torch.device("meta"):
+    plain = mock.patch.object(PretrainedConfig, "rope_scaling", None)  # as in transformers 4
+    with on_cpu, plain, torch.device("meta"):
         module: nn.Module = kind(at(auto_map["AutoConfig"])(**copy.deepcopy(values)))
         module.tie_weights()  # type: ignore[operator]
     return module

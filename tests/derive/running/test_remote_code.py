@@ -313,6 +313,33 @@ def test_code_may_build_on_a_model_of_transformers(repository: Path, own_modules
         assert weighed.parameters == as_built(repository, {"layer_types": None, **changed})
 
 
+READS_ROPE_SCALING = """
+        self.stretched = config.rope_scaling is not None and config.rope_scaling["type"] == "linear"
+"""
+
+
+@pytest.mark.filterwarnings("ignore:`rope_scaling` is deprecated:FutureWarning")
+def test_rope_scaling_is_what_the_config_says_as_before_transformers_5(
+    repository: Path, own_modules: None
+) -> None:
+    """Transformers' own loader builds this code only where rope_scaling is given."""
+    (repository / "configuration_tiny.py").write_text(
+        CONFIGURATION.replace("**kwargs):", "rope_scaling=None, **kwargs):").replace(
+            "        super()",
+            "        self.rope_scaling, self.rope_theta = rope_scaling, 10000\n        super()",
+        )
+    )
+    (repository / "modeling_tiny.py").write_text(
+        MODELING.replace("\n        self.up =", f"{READS_ROPE_SCALING}        self.up =")
+    )
+    (repository / "config.json").write_text(json.dumps({**CONFIG, "rope_scaling": None}))
+    assert main(["derive", "--trust-remote-code", str(repository)]) == 0
+    linear = {"type": "linear", "factor": 2.0}
+    for changed in ({}, {"width": 96, "layers": 2}):
+        weighed = wb.weigh(str(repository), fields=changed, blueprint="tiny-remote.toml")
+        assert weighed.parameters == as_built(repository, {"rope_parameters": linear, **changed})
+
+
 WITH_LABELS = """
 
 class TinyForSequenceClassification(TinyPreTrainedModel):

@@ -6,6 +6,7 @@ from the sources in the folder alone: no file that a link leads to elsewhere, no
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import importlib.machinery
 import importlib.util
@@ -43,6 +44,7 @@ class RemoteSubject(OwnSubject):
     def __init__(self, task: Task) -> None:
         self._folder = os.path.realpath(task.folder)
         _mount(self._folder)
+        _keep_rope_scaling()
         # Its advice would be repeated for each build.
         transformers.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
         super().__init__(task.subject, task.config, task.fields, task.family)
@@ -124,6 +126,27 @@ class RemoteSubject(OwnSubject):
 
 def _shapes(module: nn.Module) -> dict[str, torch.Size]:
     return {name: parameter.shape for name, parameter in module.named_parameters()}
+
+
+def _keep_rope_scaling() -> None:
+    """Let a config's rope_scaling be what was assigned, as code for transformers 4 reads it.
+
+    In transformers 5 it is another name of rope_parameters, which are never None.
+    """
+    configs: Any = transformers.PretrainedConfig
+    renamed: Any = vars(configs).get("rope_scaling")
+    if renamed is None:
+        return
+
+    def read(config: Any) -> Any:
+        own = vars(config)
+        return own["rope_scaling"] if "rope_scaling" in own else renamed.fget(config)
+
+    def assign(config: Any, value: Any) -> None:
+        vars(config)["rope_scaling"] = copy.copy(value)
+        renamed.fset(config, value)
+
+    configs.rope_scaling = property(read, assign)
 
 
 def _mount(folder: str) -> None:
