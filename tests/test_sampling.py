@@ -28,7 +28,9 @@ def test_alone():
 
 
 @pytest.fixture
-def project(pytester: pytest.Pytester) -> pytest.Pytester:
+def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    """Return a small project, where nothing has been touched."""
+    monkeypatch.setattr(sampling, "touched", list)
     pytester.makeini("[pytest]\ntestpaths = .\nmarkers = sampled: takes a sample")
     pytester.makeconftest('pytest_plugins = ["sampling"]')
     pytester.makepyfile(test_families=SOURCE)
