@@ -90,8 +90,10 @@ def built(package: str, config: Config) -> nn.Module:
     values = {name: value for name, value in config.items() if name != "auto_map"}
     linspace = torch.linspace  # rates of layers, whose values are read
     on_cpu = mock.patch("torch.linspace", lambda *words, **_: linspace(*words, device="cpu"))
-    plain = mock.patch.object(PretrainedConfig, "rope_scaling", None)  # as in transformers 4
-    with on_cpu, plain, torch.device("meta"):
+    # as in transformers 4
+    plain = mock.patch.object(PretrainedConfig, "rope_scaling", None)
+    longest = mock.patch.object(PretrainedConfig, "max_length", 20, create=True)
+    with on_cpu, plain, longest, torch.device("meta"):
         module: nn.Module = kind(at(auto_map["AutoConfig"])(**copy.deepcopy(values)))
         module.tie_weights()  # type: ignore[operator]
     return module

@@ -313,16 +313,17 @@ def test_code_may_build_on_a_model_of_transformers(repository: Path, own_modules
         assert weighed.parameters == as_built(repository, {"layer_types": None, **changed})
 
 
-READS_ROPE_SCALING = """
+FOR_TRANSFORMERS_4 = """
         self.stretched = config.rope_scaling is not None and config.rope_scaling["type"] == "linear"
+        self.longest = config.max_length
 """
 
 
 @pytest.mark.filterwarnings("ignore:`rope_scaling` is deprecated:FutureWarning")
-def test_rope_scaling_is_what_the_config_says_as_before_transformers_5(
-    repository: Path, own_modules: None
+def test_a_config_has_what_code_for_transformers_4_reads(
+    repository: Path, own_modules: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Transformers' own loader builds this code only where rope_scaling is given."""
+    """Transformers 5 builds this code only where it is given rope_scaling and max_length."""
     (repository / "configuration_tiny.py").write_text(
         CONFIGURATION.replace("**kwargs):", "rope_scaling=None, **kwargs):").replace(
             "        super()",
@@ -330,11 +331,12 @@ def test_rope_scaling_is_what_the_config_says_as_before_transformers_5(
         )
     )
     (repository / "modeling_tiny.py").write_text(
-        MODELING.replace("\n        self.up =", f"{READS_ROPE_SCALING}        self.up =")
+        MODELING.replace("\n        self.up =", f"{FOR_TRANSFORMERS_4}        self.up =")
     )
     (repository / "config.json").write_text(json.dumps({**CONFIG, "rope_scaling": None}))
     assert main(["derive", "--trust-remote-code", str(repository)]) == 0
     linear = {"type": "linear", "factor": 2.0}
+    monkeypatch.setattr(transformers.PretrainedConfig, "max_length", 20, raising=False)
     for changed in ({}, {"width": 96, "layers": 2}):
         weighed = wb.weigh(str(repository), fields=changed, blueprint="tiny-remote.toml")
         assert weighed.parameters == as_built(repository, {"rope_parameters": linear, **changed})

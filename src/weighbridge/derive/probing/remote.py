@@ -31,7 +31,7 @@ from weighbridge.errors import UsageError
 from weighbridge.readers.stores import read_object
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Container, Sequence
     from importlib.machinery import ModuleSpec
 
     from weighbridge.derive.probing.own_configs import Form
@@ -44,7 +44,9 @@ class RemoteSubject(OwnSubject):
     def __init__(self, task: Task) -> None:
         self._folder = os.path.realpath(task.folder)
         _mount(self._folder)
+        self._config: dict[str, Any] = read_object(os.path.join(self._folder, "config.json"))
         _keep_rope_scaling()
+        _keep_what_generation_reads(besides=self._config)
         # Its advice would be repeated for each build.
         transformers.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
         super().__init__(task.subject, task.config, task.fields, task.family)
@@ -81,7 +83,7 @@ class RemoteSubject(OwnSubject):
         """
         form = super()._form_of(config)
         if isinstance(form, Objects):
-            form.meet(read_object(os.path.join(self._folder, "config.json")))
+            form.meet(self._config)
         own = inspect.signature(config).parameters if isinstance(config, type) else {}
         every, words = dir(transformers.PretrainedConfig()), self._words()
         for name in data.read_toml("facts/fields.toml")["any"]:
@@ -147,6 +149,19 @@ def _keep_rope_scaling() -> None:
         renamed.fset(config, value)
 
     configs.rope_scaling = property(read, assign)
+
+
+def _keep_what_generation_reads(besides: Container[str]) -> None:
+    """Let configs have what generation reads, such as max_length, as before transformers 5.
+
+    They have the defaults; ``besides`` are names that a config gives, whose values would be lost.
+    """
+    configs: Any = transformers.PretrainedConfig
+    stated = getattr(transformers.GenerationConfig, "_get_default_generation_params", dict)
+    defaults: dict[str, Any] = stated()
+    for name, value in defaults.items():
+        if not hasattr(configs, name) and name not in besides:
+            setattr(configs, name, value)
 
 
 def _mount(folder: str) -> None:
