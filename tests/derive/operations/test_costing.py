@@ -111,6 +111,32 @@ def test_fields_that_are_null_in_all_runs_are_held_where_they_matter(
     assert held == raw["held"]
 
 
+@pytest.mark.sampled("src/weighbridge/derive/operations", "src/weighbridge/data/operations")
+@pytest.mark.parametrize("family", RECORDED)
+def test_operations_follow_a_field_that_they_name_and_runs_do_not_draw(family: str) -> None:
+    raw = data.read_toml(f"operations/{family}.toml")
+    proof = proof_of(family, raw)
+    named = ((name, value) for name, value in proof._undrawn() if name in raw["fields"])
+    assert [name for name, value in named if not proof._is_free(name, value)] == []
+
+
+def test_a_field_that_stands_for_another_is_found() -> None:
+    """With one dense layer, the first layer is every layer without experts."""
+    raw = copy.deepcopy(data.read_toml("operations/glm4_moe.toml"))
+    texts = raw["saved"]["model.layers.{i}.self_attn"]
+    wrong = [text.replace("if i == 0", "if i < first_k_dense_replace") for text in texts]
+    assert wrong != texts
+    assert proof_of("glm4_moe", raw)._is_free("first_k_dense_replace", 2)
+    raw["saved"]["model.layers.{i}.self_attn"] = wrong
+    assert not proof_of("glm4_moe", raw)._is_free("first_k_dense_replace", 2)
+
+
+def test_a_field_that_no_run_follows_is_held() -> None:
+    fields = {"attention_k_eq_v": True, "hidden_size_per_layer_input": 0, "num_kv_shared_layers": 4}
+    known = operations.load_operations("gemma4_text")
+    assert known.unheld(fields) == {"num_kv_shared_layers": 4}
+
+
 @pytest.mark.parametrize("class_name", ["RobertaForQuestionAnswering", "RobertaForMultipleChoice"])
 def test_fresh_runs_find_what_is_wrong_with_a_head(class_name: str) -> None:
     raw = copy.deepcopy(data.read_toml("operations/roberta.toml"))

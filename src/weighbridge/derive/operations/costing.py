@@ -477,17 +477,13 @@ class Proof:
                 yield name, [released[name], NULL] if name in released else NULL
 
     def _undrawn(self) -> Iterator[tuple[str, Any]]:
-        """Yield the fields that have one value in all runs, with it.
-
-        Of the fields that operations name, runs draw the sizes; flags keep their value.
-        """
+        """Yield the fields that have one value in all runs, with it."""
         drawn = {*self._draws.rules, *self._draws.layer_counts, *self._operations.computed}
-        apart = {*self._draws.turned, *self._draws.fixed, ROTATED}
+        apart = {*self._draws.turned, *self._draws.fixed, *self.tied(), ROTATED}
         constants = self._draws.constants
         for name, usual in {**self._draws.usual, **self._draws.made}.items():
             value = constants.get(name, usual)
-            is_size = name in self._operations.fields and not isinstance(value, bool)
-            if name in apart or ((name in drawn or is_size) and name not in constants):
+            if name in apart or (name in drawn and name not in constants):
                 continue
             if name.endswith(_NEVER_HELD) or is_dropout(name, value):
                 continue
@@ -556,11 +552,24 @@ class Proof:
     def _is_free(self, name: str, value: Any, others: Iterable[Any] = ()) -> bool:
         """Whether a class has the same operations if a field has another value, or any of some."""
         draw = self._draw_for(name)
+        if name in self._operations.fields and type(value) is int:
+            return self._is_followed(draw, name, value)
         others = others or _allowed(type(self._draws.subject.config({})), name) - {value}
         return all(
             self._is_free_at(draw, {name: other, **self._with_flag(name, other)})
             for other in others or _others(value)
         )
+
+    def _is_followed(self, draw: RunDraw, name: str, value: int) -> bool:
+        """Whether operations that name a field follow it, at values near it that the code takes."""
+        modes = [RunMode(mode, "cuda-eager", "BF16", mode == TRAIN) for mode in (TRAIN, CACHE)]
+        differences = []
+        for other in {2 * value, value + 1, max(0, value - 1)} - {value}:
+            changed = {name: other}
+            turned = RunDraw({**draw.changes, **changed}, {**draw.fields, **changed}, draw.run)
+            differences += [self.difference(turned, mode) for mode in modes]
+        taken = [difference for difference in differences if difference is not None]
+        return bool(taken) and not any(taken)
 
     def _with_flag(self, flag: str, value: Any) -> dict[str, Any]:
         """Return what else a config has with a flag that lets the code use another field.
