@@ -438,7 +438,10 @@ def test_a_share_of_a_head_is_one_of_those_recorded() -> None:
 UNSET = {"deepseek_v2": {"num_experts_per_tok": 6}}
 """Fields without which the reference cannot run a family, and that it leaves null."""
 RELEASED = {
-    "deberta-v2": data.read_toml("facts/running.toml")["released"]["deberta-v2"],
+    **{
+        of: data.read_toml("facts/running.toml")["released"][of]
+        for of in ("deberta-v2", "gemma4_text")
+    },
     "qwen3_moe": {"norm_topk_prob": True},
 }
 """Fields with which a family was recorded, and that its default config does not have."""

@@ -254,11 +254,16 @@ _CHOSEN_NAMES = (  # attributes that hold the number of experts per token
     "k",
 )
 _CHOSEN_SET = frozenset(_CHOSEN_NAMES)
+_CHOSEN_IN_CONFIG = "top_k_experts"  # a field that a router reads when it runs
 
 
 def _chosen_experts(parts: _Parts) -> Iterator[tuple[str, Tree]]:
     for path, part in _distinct(parts):
         attributes = vars(part)
+        if _reads_chosen(type(part)):
+            value = getattr(attributes.get("config"), _CHOSEN_IN_CONFIG, None)
+            if isinstance(value, SymbolicInt):
+                yield path, value.tree
         if _CHOSEN_SET.isdisjoint(attributes):
             continue
         for name in _CHOSEN_NAMES:
@@ -266,6 +271,13 @@ def _chosen_experts(parts: _Parts) -> Iterator[tuple[str, Tree]]:
             if isinstance(value, SymbolicInt):
                 yield path, value.tree
                 break
+
+
+@cache
+def _reads_chosen(kind: type[nn.Module]) -> bool:
+    """Whether a class of modules reads from a config how many experts a token is routed to."""
+    code = getattr(kind.forward, "__code__", None)
+    return code is not None and _CHOSEN_IN_CONFIG in code.co_names
 
 
 def _parameters(parts: _Parts) -> dict[str, ProbedTensor]:
