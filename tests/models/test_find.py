@@ -926,3 +926,18 @@ def test_changing_an_answer_changes_no_other_answer() -> None:
     assert "hidden_size" not in held.model.config
     with pytest.raises(TypeError):
         weigh("bert").model.fields["id2label"]["9"] = "x"
+
+
+@pytest.mark.parametrize(
+    "family",
+    ["llava", "llava_next", "llava_next_video", "llava_onevision", "mistral3", "video_llava"],
+)
+def test_a_projector_is_as_wide_as_the_layers_that_it_reads(family: str) -> None:
+    """Granite Vision and others read several layers, which a list names."""
+    one = wb.weigh(family)
+    assert wb.weigh(family, fields={"vision_feature_layer": -3}).parameters == one.parameters
+    assert wb.weigh(family, fields={"vision_feature_layer": [-3]}).parameters == one.parameters
+    three = wb.weigh(family, fields={"vision_feature_layer": [-3, -2, -1]})
+    sizes = one.model.fields
+    wider = 2 * sizes["vision_config.hidden_size"] * sizes["text_config.hidden_size"]
+    assert three.parameters - one.parameters == wider

@@ -278,8 +278,8 @@ _LEAST_RUN = {"batch": 1, "sequence": 2, "target": 2, "past": 1}
 
 
 def _fields(weighing: Weighing) -> dict[str, Any]:
-    given = weighing.model.given
-    return {**_rotated(given), **given, **weighing.model.fields}
+    model = weighing.model
+    return {**_rotated(model.given), **model.read}
 
 
 def _rotated(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -211,14 +211,21 @@ def _in_blueprint_words(name: str, value: Any, blueprint: Blueprint) -> Any:
     """Return a field's value with the texts of the blueprint.
 
     A config may write a list as a text: with a letter for each item, ``"M-*"``, or with items
-    that are separated, ``"c2p|p2c"``.
+    that are separated, ``"c2p|p2c"``, or its only item without the list.
     """
+    if blueprint.kinds.get(name) is list and type(value) is int and may_be_alone(name):
+        value = [value]
     if isinstance(value, str) and name in blueprint.separators:
         value = value.split(blueprint.separators[name])
     words = blueprint.spelled.get(name, {})
     if words and isinstance(value, str) and blueprint.kinds[name] in (list, tuple):
         value = list(value)
     return _translated(value, words)
+
+
+def may_be_alone(name: str) -> bool:
+    """Whether a field is a list of which a config may write the only item."""
+    return name.rpartition(".")[2] in data.read_toml("facts/fields.toml")["alone"]
 
 
 def _translated(value: Any, words: Mapping[str, str]) -> Any:

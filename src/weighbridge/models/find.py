@@ -25,7 +25,13 @@ from weighbridge.errors import (
 )
 from weighbridge.lean_typing import TYPE_CHECKING, NamedTuple
 from weighbridge.models import catalogue
-from weighbridge.models.fields import bind_fields, computed_fields, flattened, is_accounted
+from weighbridge.models.fields import (
+    bind_fields,
+    computed_fields,
+    flattened,
+    is_accounted,
+    may_be_alone,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -122,6 +128,19 @@ class Model(NamedTuple):
         """The expressions of the fields that this config leaves to be computed from others."""
         set_by_hand = frozenset(self.set_by_hand)
         return computed_fields(self.given, self.blueprint, self.where, set_by_hand)
+
+    @property
+    def read(self) -> dict[str, Any]:
+        """The values that code reads: all that the config gives, and every field that matters.
+
+        The only item of a list stays alone, unless the config has a list.
+        """
+        alone = {
+            name: items[0]
+            for name, items in self.fields.items()
+            if may_be_alone(name) and len(items) == 1 and not isinstance(self.given.get(name), list)
+        }
+        return {**self.given, **self.fields, **alone}
 
     @property
     def values(self) -> dict[str, Any]:
