@@ -934,10 +934,10 @@ def test_changing_an_answer_changes_no_other_answer() -> None:
 )
 def test_a_projector_is_as_wide_as_the_layers_that_it_reads(family: str) -> None:
     """Granite Vision and others read several layers, which a list names."""
-    one = wb.weigh(family)
-    assert wb.weigh(family, fields={"vision_feature_layer": -3}).parameters == one.parameters
-    assert wb.weigh(family, fields={"vision_feature_layer": [-3]}).parameters == one.parameters
-    three = wb.weigh(family, fields={"vision_feature_layer": [-3, -2, -1]})
+    one = weigh(family)
+    assert weigh(family, fields={"vision_feature_layer": -3}).parameters == one.parameters
+    assert weigh(family, fields={"vision_feature_layer": [-3]}).parameters == one.parameters
+    three = weigh(family, fields={"vision_feature_layer": [-3, -2, -1]})
     sizes = one.model.fields
     wider = 2 * sizes["vision_config.hidden_size"] * sizes["text_config.hidden_size"]
     assert three.parameters - one.parameters == wider

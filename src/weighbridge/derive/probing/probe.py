@@ -260,7 +260,7 @@ _CHOSEN_IN_CONFIG = "top_k_experts"  # a field that a router reads when it runs
 def _chosen_experts(parts: _Parts) -> Iterator[tuple[str, Tree]]:
     for path, part in _distinct(parts):
         attributes = vars(part)
-        if _reads_chosen(type(part)):
+        if _reads_chosen(type(part).forward):
             value = getattr(attributes.get("config"), _CHOSEN_IN_CONFIG, None)
             if isinstance(value, SymbolicInt):
                 yield path, value.tree
@@ -274,9 +274,9 @@ def _chosen_experts(parts: _Parts) -> Iterator[tuple[str, Tree]]:
 
 
 @cache
-def _reads_chosen(kind: type[nn.Module]) -> bool:
-    """Whether a class of modules reads from a config how many experts a token is routed to."""
-    code = getattr(kind.forward, "__code__", None)
+def _reads_chosen(forward: Callable[..., Any]) -> bool:
+    """Whether a method reads from a config how many experts a token is routed to."""
+    code = getattr(forward, "__code__", None)
     return code is not None and _CHOSEN_IN_CONFIG in code.co_names
 
 
