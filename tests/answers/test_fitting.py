@@ -392,3 +392,49 @@ def test_tokens_may_share_experts_so_a_bound_reads_those_of_one() -> None:
     caches = [wb.cache("mixtral", context=1024, batch=batch).cache_bytes for batch in (1, 4)]
     assert one.memory == pytest.approx(read + caches[0] / 4.8e12)
     assert many.memory == pytest.approx(read + caches[1] / 4.8e12)
+
+
+@pytest.mark.parametrize("model", ["t5-base", "openai/whisper-tiny", "facebook/bart-large"])
+def test_a_model_that_encodes_and_decodes_is_served(model: str) -> None:
+    served = wb.serve(model, on="H100", context=128, batch=4)
+    assert served.cache_bytes == wb.cache(model, context=128, batch=4).cache_bytes
+    prompt = wb.cost(model, sequence=128, target=1)
+    assert 0 < sum(served.prompt_flops) < prompt.forward_matmul_flops
+
+
+def test_a_step_of_a_decoder_reads_no_encoder() -> None:
+    served = wb.serve("facebook/bart-large", on="H100", context=128)
+    of_decoder = 12 * (6 * 1024**2 + 2 * 1024 * 4096) + 50265 * 1024  # self, cross's two, MLP; head
+    assert served.step_weight_bytes / 4 == pytest.approx(of_decoder, rel=1e-3)
+    assert served.read_weight_bytes > 1.5 * served.step_weight_bytes
+
+
+def test_a_bound_of_a_step_expands_no_cache_of_latents() -> None:
+    """An engine may multiply the query by the matrix that expands them: vLLM and SGLang do."""
+    short, long = (
+        wb.serve("deepseek-v3", on="8xH200", context=context, batch=32) for context in (64, 32768)
+    )
+    assert short.step_flops == long.step_flops
+    assert long._step_flops[1] > 100 * short._step_flops[1]
+
+
+@pytest.mark.parametrize(
+    ("model", "weights", "cache"),
+    [("gpt-oss-20b", "MXFP4", "BF16"), ("deepseek-v3", "FP8", "BF16"), (LLAMA, "BF16", "BF16")],
+)
+def test_the_dtypes_are_those_of_the_files(model: str, weights: str, cache: str) -> None:
+    served = wb.serve(model, on="8xH200", context=1024)
+    assert served.to_dict()["weights"] == weights
+    assert served.service.cache == cache
+    assert wb.cost(model, sequence=9).run.dtype == cache
+
+
+def test_a_dtype_that_nothing_states_is_noted() -> None:
+    def notes(model: object) -> list[str]:
+        return [note for note in wb.serve(model, on="H100", context=64).notes if "dtype" in note]
+
+    large = dict(wb.weigh(LLAMA).model.config)
+    assert notes(LLAMA) == []
+    (note,) = notes("meta-llama/Meta-Llama-3.1-8B-Instruct")
+    assert note.startswith("the config states no dtype, and F32 is taken")
+    assert notes(large) == notes("llama") == notes("gpt2") == []

@@ -12,6 +12,7 @@ from weighbridge.answers.formula import ClosedForm
 from weighbridge.answers.tree import tree
 from weighbridge.answers.weigh import Weighing, weigh
 from weighbridge.blueprint.schema import load
+from weighbridge.errors import ConfigError
 from weighbridge.units import count
 
 LLAMA = {"model_type": "llama", "architectures": ["LlamaForCausalLM"]}
@@ -217,3 +218,15 @@ def test_without_experts_no_answer_mentions_active_parameters(lang: str) -> None
         assert word not in text, where
     for answer in (weighing.to_dict(), tree(LLAMA).to_dict(), ClosedForm(weighing).to_dict()):
         assert not {"active", "active_by_class"} & answer.keys()
+
+
+@pytest.mark.parametrize("family", ["mixtral", "deepseek_v3", "gpt_oss"])
+def test_more_experts_a_token_than_there_are_is_refused(family: str) -> None:
+    experts = weigh(family).model.fields
+    number = next(
+        experts[name] for name in ("num_local_experts", "n_routed_experts") if name in experts
+    )
+    every = weigh(family, fields={"num_experts_per_tok": number})
+    assert every.active == every.parameters
+    with pytest.raises(ConfigError, match=rf"num_experts_per_tok = {number + 1}"):
+        _ = weigh(family, fields={"num_experts_per_tok": number + 1}).active

@@ -262,3 +262,11 @@ def test_axes_are_read_as_typed() -> None:
     assert str(parse_axis("a=8..96:8")) == "8..96:8"
     assert [one.field for one in axes_of({"a": [1], "b": [2]})] == ["a", "b"]
     assert load("bert").family == "bert"
+
+
+def test_every_point_of_a_small_grid_is_weighed_once(tmp_path: Path) -> None:
+    swept = sweep("gpt2", {"n_embd": (96, 120), "n_layer": (2, 3, 4)})
+    assert swept.held + swept.refused == swept.points == 6
+    assert "-o FILE.parquet" in swept.text()
+    swept.write(tmp_path / "a.csv")
+    assert f"All rows are in {tmp_path / 'a.csv'}" in " ".join(swept.text().split())

@@ -125,5 +125,5 @@ def prompt_work(serving: Serving) -> PassWork:
 def step_work(serving: Serving, batch: int) -> PassWork:
     """Return what each device does for a step that gives each sequence of a batch a token."""
     flops = serving.step_flops / serving.service.plan.tensor
-    weights = serving.read_weight_bytes
+    weights = serving.step_weight_bytes
     return PassWork(batch, batch, flops, 0, weights, serving.memory.cache)

@@ -14,13 +14,17 @@ from weighbridge.lean_typing import TYPE_CHECKING, NamedTuple
 from weighbridge.models.find import find
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from typing import Any
 
     from weighbridge.algebra.expr import Tree
     from weighbridge.blueprint.operations import Operation, Operations, OperationTemplate
     from weighbridge.blueprint.schema import Blueprint, Template
     from weighbridge.models.find import Described, Model
+
+_LARGE = 1_000_000_000  # parameters
+_RELEASED = ("catalogue", "file", "stdin")
+"""The origins of configs of models that have files."""
 
 
 class RecordedModel(NamedTuple):
@@ -38,8 +42,15 @@ class RecordedModel(NamedTuple):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Notes on how the config was read, and on the class."""
-        return (*self.weighing.notes, *self.choice)
+        """Notes on how the config was read, on the class, and on a dtype that nothing states."""
+        return (*self.weighing.notes, *self.choice, *self._on_dtype())
+
+    def _on_dtype(self) -> Iterator[str]:
+        weighing = self.weighing
+        is_wide = weighing.dtype_is == "assumed" and weighing.files.quantization is None
+        if is_wide and weighing.model.origin in _RELEASED and weighing.parameters >= _LARGE:
+            taken = f"the config states no dtype, and {weighing.ledger.dtype} is taken"
+            yield f"{taken}; another may be named with --dtype, or --weights and --cache"
 
     @property
     def profiles(self) -> list[str]:

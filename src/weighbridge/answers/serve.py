@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from math import ceil, floor
+from math import ceil, floor, prod
 
 from weighbridge import units
 from weighbridge.answers.answer import TabularAnswer
@@ -239,9 +239,9 @@ class Server:
 
         return 8 * quantized_bytes(weighing, dtype, option="weights") / weighing.parameters
 
-    def label(self, weights: str | None) -> str:
-        """Return the name of a form of the weights."""
-        return weights or self.found.weighing.ledger.dtype
+    def label(self, weights: str | None, lang: str = "en") -> str:
+        """Return the name of a form of the weights: by default that in which files store them."""
+        return weights or self.found.weighing.files.form(lang)
 
     def cache_bytes(self, service: Service) -> int:
         """Return the bytes of cache on the fullest device; engines fill the last block up."""
@@ -456,17 +456,21 @@ class Serving(TabularAnswer):
         # of the batch: either takes as long as reading all stages once.
         return Bound(
             sum(self._step_flops) / (plan.tensor * plan.pipeline * self.peak),
-            (plan.pipeline * self.read_weight_bytes + self.memory.cache) / device.bandwidth,
+            (plan.pipeline * self.step_weight_bytes + self.memory.cache) / device.bandwidth,
         )
 
     @cached_property
     def _step_flops(self) -> tuple[float, float]:
-        """The FLOPs of a step of the whole batch: of its matrices, and of attention."""
-        service = self.service
-        names = self._names(service.batch_of_copy, service.context - 1)
-        products, is_core = self.found.bind("step", names), self.server.modules.is_core
-        of_attention = costs.matmul_flops(one for one in products if is_core(one.path))
-        return costs.matmul_flops(products) - of_attention, of_attention
+        """The FLOPs of a step of the whole batch: of its matrices, and of attention.
+
+        The matrices multiply what is new. Where code multiplies a cache of latents again, an engine
+        may multiply the query instead.
+        """
+        batch, past = self.service.batch_of_copy, self.service.context - 1
+        is_core = self.server.modules.is_core
+        new, whole = (self.found.bind("step", self._names(batch, at)) for at in (1, past))
+        of_matrices = costs.matmul_flops(one for one in new if not is_core(one.path))
+        return of_matrices, costs.matmul_flops(one for one in whole if is_core(one.path))
 
     @property
     def step_flops(self) -> float:
@@ -498,6 +502,20 @@ class Serving(TabularAnswer):
         active = weighing.parameters if weighing.active is None else weighing.active
         return self.memory.weights * (active - lookups) / weighing.parameters
 
+    @cached_property
+    def step_weight_bytes(self) -> float:
+        """The bytes of weights that a step reads at least: a decoder's step needs no encoder."""
+        if not self.found.uses("target"):
+            return self.read_weight_bytes
+        weighing = self.found.weighing
+        running = {product.path for product in self.found.bind("step", self._names(1, 1))}
+        read = sum(
+            prod(entry.shape) * len(entry.indices)  # a head may use the weights of an embedding
+            for entry in weighing.ledger.entries
+            if entry.template.name.rpartition(".")[0] in running
+        )
+        return self.memory.weights * read / weighing.parameters
+
     def _is_shared(self, entry: Any) -> bool:
         """Whether a head uses the weights of an embedding too."""
         name = entry.template.name
@@ -521,7 +539,7 @@ class Serving(TabularAnswer):
         Of a prompt only the last token needs logits, and a causal mask needs half of attention.
         """
         context = self.service.context
-        names = {**self._names(1, context - 1), "sequence": context}
+        names = {**self._names(1, context - 1), "sequence": context, "target": 1}
         modules, matrices, attention = self.server.modules, [], []
         for product in self.found.bind("forward", names):
             if modules.is_core(product.path):

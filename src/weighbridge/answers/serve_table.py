@@ -22,7 +22,7 @@ _MOST_CHANGES = 4
 def serve_document(serving: Serving, lang: str) -> Document:
     """Return what a device holds, the verdict, what to change, and the bounds on time."""
     texts = {**words(lang), **data.read_toml(f"words/fitting.{lang}.toml")}
-    title = Title(_serve_heading(serving, texts), wraps=True)
+    title = Title(_serve_heading(serving, texts, lang), wraps=True)
     evidence = Aside(texts["evidence"].format(**serving.found.evidence))
     notes = (texts["counted"], *_about_estimate(serving, texts), evidence)
     return Document(
@@ -36,14 +36,14 @@ def serve_document(serving: Serving, lang: str) -> Document:
     )
 
 
-def _serve_heading(serving: Serving, texts: Mapping[str, str]) -> str:
+def _serve_heading(serving: Serving, texts: Mapping[str, str], lang: str) -> str:
     service, plan = serving.service, serving.service.plan
     ways = {"tp": plan.tensor, "pp": plan.pipeline, "ep": plan.expert, "dp": plan.data}
     parts = [
         texts["on"].format(number=serving.devices.number, device=serving.devices.device.name),
         texts["context"].format(size=units.count(service.context)),
         texts["batch"].format(size=units.count(service.batch)),
-        f"{texts['weights']} {serving.server.label(service.weights)}",
+        f"{texts['weights']} {serving.server.label(service.weights, lang)}",
         f"{texts['cache']} {service.cache}",
         *(f"{name}{size}" for name, size in ways.items() if size > 1),
     ]
@@ -165,7 +165,8 @@ def serve_picture(serving: Serving, lang: str) -> str:
     name = serving.devices.device.name
     limit = (usable, f"{name} {units.size(usable)}")
     caption = texts["picture_of_device"]
-    return stacks_picture(_serve_heading(serving, texts), caption, [(name, named, label)], limit)
+    heading = _serve_heading(serving, texts, lang)
+    return stacks_picture(heading, caption, [(name, named, label)], limit)
 
 
 def serve_roofline(serving: Serving, lang: str) -> str:
@@ -176,7 +177,7 @@ def serve_roofline(serving: Serving, lang: str) -> str:
         cost = serving.run_cost(is_step=kind == "step")
         points += roofline_points(cost, kind, texts[name], lang)
     peak = (serving.server.compute_dtype, serving.peak)
-    heading = _serve_heading(serving, texts)
+    heading = _serve_heading(serving, texts, lang)
     caption = texts["roofline_of_service"]
     return device_roofline(heading, [caption], points, serving.devices.device, peak, lang)
 
@@ -194,7 +195,7 @@ def service_plans_document(plans: ServiceSearch, lang: str) -> Document:
         texts["on"].format(number=plans.devices.number, device=plans.devices.device.name),
         texts["context"].format(size=units.count(first.context)),
         texts["batch"].format(size=units.count(first.batch)),
-        f"{texts['weights']} {plans.server.label(first.weights)}",
+        f"{texts['weights']} {plans.server.label(first.weights, lang)}",
         f"{texts['cache']} {first.cache}",
         texts["tried"].format(
             tried=units.count(len(plans.tried)), fitting=units.count(len(plans.fitting))

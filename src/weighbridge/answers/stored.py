@@ -44,11 +44,7 @@ class StoredFiles:
     @cached_property
     def quantization(self) -> Quantization | UnreadQuantization | None:
         """How the files are quantised; None if they are not."""
-        if self.dtype_is == "asked for" or not any(map(_is_about_packing, self.model.given)):
-            return None
-        from weighbridge.models.quantization import quantization_of  # noqa: PLC0415  # most are not
-
-        return quantization_of(self.model.config)
+        return None if self.dtype_is == "asked for" else _quantization_of(self.model)
 
     @cached_property
     def prediction_layers(self) -> PredictionLayers | None:
@@ -145,6 +141,13 @@ class StoredFiles:
         else:
             yield f"{where}: {what}; with them it takes {units.size(self.whole_size)}."
 
+    def form(self, lang: str = "en") -> str:
+        """Return the name of what the elements are stored as: a dtype, or what packs them."""
+        if not isinstance(self.quantization, Quantization):
+            return self.dtype
+        labels = [_packing_text(packing, lang) for packing in self.quantization.packings]
+        return words(lang)["and"].join(dict.fromkeys(labels))
+
     def size_text(self, ledger: Ledger, lang: str) -> str:
         """Describe the size of a class, and how its elements are stored."""
         texts, quantization, size = words(lang), self.quantization, self.size(ledger)
@@ -153,12 +156,10 @@ class StoredFiles:
             return texts[key].format(size=units.size(size or 0), dtype=self.dtype)
         if size is None or not isinstance(quantization, Quantization):
             return texts["stored_unread"].format(method=quantization.method)
-        labels = [_packing_text(packing, lang) for packing in quantization.packings]
         key = "stored_packed_about"
         if quantization.is_exact:
             key = "stored_packed"
-        packing = texts["and"].join(dict.fromkeys(labels))
-        return texts[key].format(size=units.size(size), packing=packing)
+        return texts[key].format(size=units.size(size), packing=self.form(lang))
 
     def to_dict(self, ledger: Ledger) -> dict[str, Any]:
         """Return what is packed, and the layers that the class drops, ready for JSON."""
@@ -193,6 +194,20 @@ class StoredFiles:
 def _is_about_packing(field: str) -> bool:
     """Whether a field of a config, or one inside it, says how its files are quantised."""
     return not frozenset(field.split(".")).isdisjoint(_QUANTISED)
+
+
+def _quantization_of(model: Model) -> Quantization | UnreadQuantization | None:
+    if not any(map(_is_about_packing, model.given)):
+        return None
+    from weighbridge.models.quantization import quantization_of  # noqa: PLC0415  # most are not
+
+    return quantization_of(model.config)
+
+
+def dtype_beside_packed(model: Model) -> str | None:
+    """Return the dtype of what quantised files do not pack; None if nothing says it."""
+    quantization = _quantization_of(model)
+    return quantization.rest if isinstance(quantization, Quantization) else None
 
 
 _STORED = {"assumed": "stored_assumed"}

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from weighbridge import units
 from weighbridge.answers.answer import TabularAnswer
-from weighbridge.answers.stored import StoredFiles
+from weighbridge.answers.stored import StoredFiles, dtype_beside_packed
 from weighbridge.errors import ConfigError
 from weighbridge.lean_typing import TYPE_CHECKING
 from weighbridge.ledger.ledger import GROUPINGS, Ledger, bind
@@ -140,7 +140,7 @@ class Weighing(TabularAnswer):
             dtype = model.stated_dtype
             self.dtype_is = "stated"
         if not dtype:
-            dtype = _ASSUMED_DTYPE
+            dtype = dtype_beside_packed(model) or _ASSUMED_DTYPE
             self.dtype_is = "assumed"
         self.ledger: Ledger = bind(model.blueprint, class_name, model.fields, dtype)
         self.parameters: int = self.ledger.parameters
@@ -179,14 +179,23 @@ class Weighing(TabularAnswer):
     def active(self) -> int | None:
         """The parameters that a token passes through; None without experts.
 
+        Raises:
+            ConfigError: the config routes each token to more experts than there are.
+
         Example:
             >>> mixtral, bert = weigh("mixtral"), weigh("bert")
             >>> mixtral.active < mixtral.parameters, bert.active is None
             (True, True)
         """
-        if self.ledger.has_experts:
-            return self.ledger.active
-        return None
+        if not self.ledger.has_experts:
+            return None
+        active = self.ledger.active
+        if active > self.parameters:
+            values = self.ledger.routed_fields()
+            what = "each token is routed to more experts than there are"
+            hint = "correct it, or the number of experts"
+            raise ConfigError(what, where=self.model.where, values=values, hint=hint)
+        return active
 
     @property
     def rows(self) -> list[Row]:

@@ -133,4 +133,4 @@ def _active(config: Mapping[str, Any], class_name: str) -> int | None:
         weighed = weigh(config, class_name)
     except WeighbridgeError:
         return None
-    return weighed.parameters if weighed.active is None else weighed.active
+    return weighed.ledger.active

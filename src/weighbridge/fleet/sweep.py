@@ -155,6 +155,7 @@ class Sweep(TabularAnswer):
         for variant in self.variants:
             for name, columns, rows in variant.query.tables():
                 self._add_table(name, columns, rows)
+        self._written = ""
         self.held = self.refused = 0
         """The points that were weighed: those that agreed, and those that both refused."""
 
@@ -179,7 +180,7 @@ class Sweep(TabularAnswer):
     # Before anything is shown
 
     def check(self) -> None:
-        """Hold corners and drawn points against `weigh`.
+        """Hold corners and drawn points against `weigh`, or every point of a small grid.
 
         Raises:
             UsageError: a point differs.
@@ -187,9 +188,11 @@ class Sweep(TabularAnswer):
         drawn = random.Random(_SEED)  # noqa: S311  # the same points each time
         each = max(HELD // len(self.variants), 1)
         for variant in self.variants:
-            points = list(islice(corners(self._sizes), min(MOST_CORNERS, each)))
-            while len(points) < each:
-                points.append({axis.field: drawn.choice(axis.values) for axis in self._sizes})
+            points = list(islice(variants(self._sizes), each + 1))
+            if len(points) > each:
+                points = list(islice(corners(self._sizes), min(MOST_CORNERS, each)))
+                while len(points) < each:
+                    points.append({axis.field: drawn.choice(axis.values) for axis in self._sizes})
             self.hold(variant, points)
 
     def hold(self, variant: FixedModel, points: list[Point]) -> None:
@@ -365,6 +368,7 @@ class Sweep(TabularAnswer):
         try:
             self._run(f"COPY ({query}) TO '{quoted}' ({_FORMATS[target.suffix]})")
             part.replace(target)
+            self._written = str(target)
         except (OSError, _package("duckdb").IOException) as error:
             reason = str(error).splitlines()[0]
             raise UsageError(
@@ -447,7 +451,10 @@ class Sweep(TabularAnswer):
         yield texts["held"].format(
             held=units.count(self.held + self.refused), refused=units.count(self.refused)
         )
-        yield Aside(texts["more"])
+        if self._written:
+            yield Aside(texts["written"].format(path=self._written))
+        else:
+            yield Aside(texts["more"])
 
 
 def _is_news(rule: Tree) -> bool:

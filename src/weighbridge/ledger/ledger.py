@@ -79,6 +79,12 @@ class Ledger:
         """Whether a token uses only a part of some tensors."""
         return any(entry.template.active for entry in self.entries)
 
+    def routed_fields(self) -> dict[str, Any]:
+        """Return the fields that say how many experts a token is routed to, with their values."""
+        numbers = [entry.template.active.number for entry in self.entries if entry.template.active]
+        names = dict.fromkeys(name for number in numbers for name in names_in(number))
+        return {name: self.fields[name] for name in names if name in self.fields}
+
     def contains(self, base: Ledger) -> bool:
         """Whether each tensor of the base class is one of this class, of one shape and tie.
 
