@@ -473,6 +473,7 @@ def test_every_family_has_a_cost_by_default(family: str) -> None:
     ("family", "stated", "expected"),
     [
         ("t5", {"is_gated_act": True}, "is_gated_act = false"),
+        ("gemma3_text", {"sliding_window_pattern": 3}, "sliding_window_pattern = 6"),
         ("mamba", {"intermediate_size": 1}, "intermediate_size = 1536"),
         ("cohere", {"head_dim": 96}, "head_dim = 128"),
         ("gpt_neox", {"head_dim": 32}, "head_dim = 96"),

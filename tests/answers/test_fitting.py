@@ -438,3 +438,10 @@ def test_a_dtype_that_nothing_states_is_noted() -> None:
     (note,) = notes("meta-llama/Meta-Llama-3.1-8B-Instruct")
     assert note.startswith("the config states no dtype, and F32 is taken")
     assert notes(large) == notes("llama") == notes("gpt2") == []
+
+
+def test_ranks_of_experts_are_copies_of_the_rest() -> None:
+    served = wb.serve("mixtral-8x7b", on="8xA100-80GB", context=1024, ep=8)
+    plan = served.service.plan
+    assert (plan.tensor, plan.data, plan.expert) == (1, 8, 8)
+    assert served.fits

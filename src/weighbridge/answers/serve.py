@@ -105,7 +105,7 @@ def serve(  # noqa: PLR0913  # each is a word of its own for the user
         weights: the dtype of the weights, such as ``"bf16"``, or a scheme or method of `quantize`,
             such as ``"q4_k_m"`` or ``"fp8"``; by default as the files of the model store them.
         cache: the dtype of the cache; by default that of the model.
-        tp: the ranks of tensor parallelism; by default all devices of a stage.
+        tp: the ranks of tensor parallelism; by default all devices of a stage, divided by ``ep``.
         pp: the stages of a pipeline.
         ep: the ranks of expert parallelism.
         engine: ``"plain"`` or ``"vllm"``, which has blocks and keeps a share of the memory free.
@@ -158,7 +158,7 @@ def _divided(devices: Devices, tensor: int | None, stages: int, expert: int) -> 
     check_size("pp", stages)
     check_size("ep", expert)
     if tensor is None:
-        tensor = max(1, devices.number // stages)
+        tensor = max(1, devices.number // (stages * expert))
     check_size("tp", tensor)
     if devices.number % (tensor * stages):
         raise UsageError(

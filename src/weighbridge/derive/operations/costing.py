@@ -515,7 +515,7 @@ class Proof:
         return {name: expression(width)}
 
     def _held_apart(self) -> Iterator[tuple[str, Any]]:
-        """Yield the held fields that are no knobs of the config: shares of heads, and lists.
+        """Yield the held fields that are no knobs of the config: shares of heads, lists, and others.
 
         Some classes have the parameters of rotary embeddings, and no such embeddings.
         """
@@ -530,6 +530,7 @@ class Proof:
         for name, value in self._draws.released.items():
             if isinstance(value, list):
                 yield name, [value]
+        yield from self._draws.read.items()
 
     def _has_rotary_embeddings(self) -> bool:
         subject = self._draws.subject

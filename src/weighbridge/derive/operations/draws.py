@@ -184,6 +184,12 @@ class Draws:
         return {name: 1.0 if name == ROTATED else self.usual[name] for name in self.turned}
 
     @property
+    def read(self) -> dict[str, Any]:
+        """Fields that the config class reads and does not name, with what it assumes."""
+        values: dict[str, Any] = self._facts["read"].get(self._family, {})
+        return values
+
+    @property
     def released(self) -> dict[str, Any]:
         """The values that released models have, and the default config does not."""
         values: dict[str, Any] = self._facts["released"].get(self._family, {})
