@@ -473,7 +473,6 @@ def test_every_family_has_a_cost_by_default(family: str) -> None:
     ("family", "stated", "expected"),
     [
         ("t5", {"is_gated_act": True}, "is_gated_act = false"),
-        ("gemma3_text", {"sliding_window_pattern": 3}, "sliding_window_pattern = 6"),
         ("mamba", {"intermediate_size": 1}, "intermediate_size = 1536"),
         ("cohere", {"head_dim": 96}, "head_dim = 128"),
         ("gpt_neox", {"head_dim": 32}, "head_dim = 96"),
@@ -833,3 +832,10 @@ def test_the_text_model_inside_is_asked_for_by_its_class() -> None:
         wb.cost({"model_type": "llava_next", "text_config": inside})
     of_text = wb.cost("google/gemma-3-4b-it", "Gemma3ForCausalLM", sequence=64)
     assert of_text.to_dict()["forward_matmul_flops"] > 0
+
+
+def test_a_field_that_a_config_class_reads_and_does_not_name_is_refused() -> None:
+    config = {"model_type": "gemma3_text", "sliding_window_pattern": 6}
+    assert wb.cost(config).run.sequence
+    with pytest.raises(ModelError, match="only with sliding_window_pattern = 6 "):
+        wb.cost({**config, "sliding_window_pattern": 3})

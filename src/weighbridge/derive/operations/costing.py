@@ -515,7 +515,7 @@ class Proof:
         return {name: expression(width)}
 
     def _held_apart(self) -> Iterator[tuple[str, Any]]:
-        """Yield the held fields that are no knobs of the config: shares of heads, lists, and others.
+        """Yield the held fields that are no knobs: shares of heads, lists, and what is not named.
 
         Some classes have the parameters of rotary embeddings, and no such embeddings.
         """
