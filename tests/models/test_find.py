@@ -941,3 +941,19 @@ def test_a_projector_is_as_wide_as_the_layers_that_it_reads(family: str) -> None
     sizes = one.model.fields
     wider = 2 * sizes["vision_config.hidden_size"] * sizes["text_config.hidden_size"]
     assert three.parameters - one.parameters == wider
+
+
+@pytest.mark.parametrize(
+    ("given", "notes"),
+    [
+        ({"num_layers": 12}, ["unknown field num_layers = 12; did you mean num_hidden_layers?"]),
+        ({"n_kv_heads": 4}, ["unknown field n_kv_heads = 4; did you mean num_key_value_heads?"]),
+        ({"num_layer_norms": 12}, ["ignored fields, with no known effect: num_layer_norms = 12."]),
+        ({"eoa_token_id": 7, "video_token_index": 8}, []),
+    ],
+)
+def test_a_name_of_another_family_is_no_misspelling(
+    given: dict[str, int], notes: list[str]
+) -> None:
+    found = weigh({"model_type": "llama", **given}).notes
+    assert [note.partition(": ")[2] for note in found] == notes

@@ -139,7 +139,7 @@ def is_accounted(name: str, value: Any, blueprint: Blueprint) -> bool:
         return True
     last = name.rpartition(".")[2]
     is_other = last in facts["only"] and value not in (facts["only"][last], None)
-    is_known = name in blueprint.inert or last in facts["any"]
+    is_known = name in blueprint.inert or last in facts["any"] or ending_of(last)
     if is_known and not is_other and not _unproved(name, value, blueprint):
         return True
     return _is_written_on_saving(name, value, blueprint.family)
@@ -221,6 +221,17 @@ def _in_blueprint_words(name: str, value: Any, blueprint: Blueprint) -> Any:
     if words and isinstance(value, str) and blueprint.kinds[name] in (list, tuple):
         value = list(value)
     return _translated(value, words)
+
+
+def ending_of(name: str) -> str:
+    """Return why a name changes no tensor, by its ending; nothing for other names.
+
+    Example:
+        >>> ending_of("eoa_token_id"), ending_of("tokens")
+        ('the id of a token', '')
+    """
+    endings: dict[str, str] = data.read_toml("facts/fields.toml")["endings"]
+    return next((endings[end] for end in endings if name.endswith(end)), "")
 
 
 def may_be_alone(name: str) -> bool:

@@ -28,6 +28,7 @@ from weighbridge.models import catalogue
 from weighbridge.models.fields import (
     bind_fields,
     computed_fields,
+    ending_of,
     flattened,
     is_accounted,
     may_be_alone,
@@ -668,14 +669,26 @@ def _account(model: Model, spelling: str) -> str:
     if spelling not in model.unaccounted:
         facts, last = data.read_toml("facts/fields.toml"), name.rpartition(".")[2]
         unexplained = "it changed no tensor when the blueprint was proved"
-        reason = facts["reasons"].get(last) or facts["any"].get(last) or unexplained
-        return f"changes no shape: {reason}"
+        stated = facts["reasons"].get(last) or facts["any"].get(last) or ending_of(last)
+        return f"changes no shape: {stated or unexplained}"
     if name in blueprint.inert:
         return "unaccounted: the blueprint does not cover this value"
-    likely = nearest([*blueprint.fields, *blueprint.aliases], name, most=1)
+    likely = _called_otherwise(name, blueprint)
+    likely = likely or nearest([*blueprint.fields, *blueprint.aliases], name, most=1)
     if likely and name.rpartition(".")[2] not in _AT_EVERY_LEVEL:
         return f"{_MISSPELLING}{likely[0]}"
     return "unaccounted"
+
+
+def _called_otherwise(name: str, blueprint: Blueprint) -> list[str]:
+    """Return the fields of a blueprint that other families call by this name."""
+    parent, dot, last = name.rpartition(".")
+    for size in data.read_toml("facts/article_terms.toml")["sizes"].values():
+        if last in size["configs"]:
+            names = (f"{parent}{dot}{other}" for other in size["configs"])
+            if found := [other for other in names if other in blueprint.fields]:
+                return found
+    return []
 
 
 def _model_notes(model: Model) -> Iterator[str]:
