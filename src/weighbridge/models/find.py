@@ -305,6 +305,8 @@ def _bind(named: NamedConfig, blueprint: Blueprint, set_by_hand: frozenset[str])
 def _stated_class(config: Config) -> str | None:
     """Return the first class that a config names."""
     architectures = config.get("architectures")
+    if isinstance(architectures, str):
+        return architectures
     if isinstance(architectures, list) and architectures and isinstance(architectures[0], str):
         return architectures[0]
     return None
