@@ -957,8 +957,3 @@ def test_a_name_of_another_family_is_no_misspelling(
 ) -> None:
     found = weigh({"model_type": "llama", **given}).notes
     assert [note.partition(": ")[2] for note in found] == notes
-
-
-def test_a_class_may_be_named_without_a_list() -> None:
-    named = weigh({"model_type": "llama", "architectures": "LlamaForCausalLM"})
-    assert named.class_name == "LlamaForCausalLM"

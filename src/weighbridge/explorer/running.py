@@ -32,6 +32,7 @@ from weighbridge.errors import WeighbridgeError
 from weighbridge.explorer.settings import Bench, explicit_config
 from weighbridge.explorer.trees import TreeTable, value_json
 from weighbridge.lean_typing import TYPE_CHECKING
+from weighbridge.models.fields import may_be_alone
 from weighbridge.render.messages import error_message
 from weighbridge.units import DTYPE_BITS
 
@@ -153,16 +154,20 @@ class _RunOfPage:
         return {} if tokens is None else {"image": self.table.number(tokens)}
 
     def _held(self) -> dict[str, list[Any]]:
-        """Return the values that fields must keep, of those that a dial could change."""
+        """Return the values that fields must keep, of those that a dial could change.
+
+        Of a list whose only item may stand alone it is the list, as a page has it.
+        """
         own_fields = self.weighing.model.fields
         held = {**self.known.held}
         for field in self.known.never_one:
             heads = own_fields.get(field)
             if type(heads) is int:
                 held.setdefault(field, [*range(2, _MOST_TIMES * heads + 1)])  # see `check_sizes`
+        listed = {name: of if isinstance(of, list) else [of] for name, of in held.items()}
         return {
-            name: [value_json(each) for each in (value if isinstance(value, list) else [value])]
-            for name, value in held.items()
+            name: [value_json([one] if may_be_alone(name) else one) for one in values]
+            for name, values in listed.items()
             if name in own_fields
         }
 

@@ -60,7 +60,7 @@ def explicit_config(model: Model, more: Iterable[str] = ()) -> dict[str, Any]:
         stated = model.given.get(f"{path}.model_type") or family
         if stated and not _is_inside(path, absent):
             _set_field(config, f"{path}.model_type", stated)
-    for name, value in model.fields.items():
+    for name, value in model.values.items():
         is_left_out = value is None and not _is_null(name, blueprint)
         parent = name.rpartition(".")[0]
         if not (name in following or is_left_out or _is_inside(parent, absent)):

@@ -132,21 +132,23 @@ class Model(NamedTuple):
 
     @property
     def read(self) -> dict[str, Any]:
-        """The values that code reads: all that the config gives, and every field that matters.
+        """The values that code reads: all that the config gives, and every field that matters."""
+        return {**self.given, **self.fields, **self._alone}
 
-        The only item of a list stays alone, unless the config has a list.
-        """
-        alone = {
+    @property
+    def _alone(self) -> dict[str, Any]:
+        """The only items of lists that stay alone, unless the config has a list."""
+        return {
             name: items[0]
             for name, items in self.fields.items()
             if may_be_alone(name) and len(items) == 1 and not isinstance(self.given.get(name), list)
         }
-        return {**self.given, **self.fields, **alone}
 
     @property
     def values(self) -> dict[str, Any]:
         """The value of every field that matters, as a copy that is ready for JSON."""
-        return {name: thawed(self.fields[name]) for name in sorted(self.fields)}
+        written = {**self.fields, **self._alone}
+        return {name: thawed(written[name]) for name in sorted(written)}
 
     @property
     def stated_dtype(self) -> str | None:
@@ -305,8 +307,6 @@ def _bind(named: NamedConfig, blueprint: Blueprint, set_by_hand: frozenset[str])
 def _stated_class(config: Config) -> str | None:
     """Return the first class that a config names."""
     architectures = config.get("architectures")
-    if isinstance(architectures, str):
-        return architectures
     if isinstance(architectures, list) and architectures and isinstance(architectures[0], str):
         return architectures[0]
     return None
