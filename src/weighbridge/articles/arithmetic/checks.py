@@ -21,6 +21,7 @@ from weighbridge.articles.arithmetic.figures import (
     Slip,
     is_name,
     literal,
+    literal_of,
     numbers_in,
 )
 from weighbridge.articles.arithmetic.grammar import (
@@ -302,7 +303,7 @@ class _Checking:
         If one side is a number, it is taken as the right one; of two numbers, the more rounded one.
         """
         left_number, right_number = literal(left), literal(right)
-        if left_number and (right_number is None or left_number.place > right_number.place):
+        if left_number and (right_number is None or _is_rougher(left_number, right_number)):
             left, right = right, left
         number = literal(right)
         if number:
@@ -403,7 +404,7 @@ class _Checking:
         as_written: Figure | None = None
         reason = UnreadableError("not_read")
         for reading in self._bounded(readings(left, right, self.figures, self._sizes)):
-            figure, slack = self._read_left(reading, left)
+            figure, slack = self._read_left(reading, left, number)
             if isinstance(figure, UnreadableError):
                 reason = figure if not reading.names else reason
                 continue
@@ -427,13 +428,16 @@ class _Checking:
             yield reading
 
     def _read_left(
-        self, reading: StepReading, left: Side
+        self, reading: StepReading, left: Side, number: Number
     ) -> tuple[Figure | UnreadableError, Fraction]:
-        """Return the figure of a reading's left side, and how far rounding may move it."""
+        """Return the figure of a reading's left side, and how far rounding may move it.
+
+        ``number`` is its result. Where that is rounded, 2 × 10¹² may be rounded as well.
+        """
         try:
             with self.figures.supposing(reading.names):
                 figure = self.figures.calculated(reading.left, left.line)
-                return figure, self.figures.slack(reading.left)
+                return figure, self.figures.slack(reading.left, is_rough=number.is_rough)
         except UnreadableError as error:
             return error, NONE
 
@@ -461,7 +465,7 @@ class _Checking:
         _refuse_doubt(left, right)
         _refuse_joined_digits(exact, number)
         self._refuse_unclear_line(left, right)
-        _refuse_unlikely(exact, left, number)
+        _refuse_unlikely(exact, number.value, left.text)
         loose = max(_LOOSE * number.shown_place, abs(exact) / _LOOSELY_EQUAL)
         if sign in APPROXIMATE and abs(exact - number.value) <= loose:
             raise UnreadableError("loose")
@@ -502,7 +506,9 @@ class _Checking:
                     raise
                 continue
             as_written = as_written or (left_figure, right_figure)
-            if left_figure.stated == right_figure.stated or self._are_equal_in_letters(reading):
+            if _are_written_equal(left_figure, right_figure, reading) or (
+                self._are_equal_in_letters(reading)
+            ):
                 self.checked += 1
                 self._mark(left.tree, RIGHT, "calculation")
                 self._mark(right.tree, RIGHT, "calculation")
@@ -542,6 +548,8 @@ class _Checking:
         _refuse_cut_off(left)
         _refuse_doubt(left, right)
         self._refuse_unclear_line(left, right)
+        if exact is not None and stated is not None:
+            _refuse_unlikely(exact, stated, left.text)
         correct = formula_text(left_letters)
         if right_letters.fields():
             slip = self._slip("letters", right, formula_text(right_letters), correct)
@@ -565,7 +573,7 @@ class _Checking:
         If the number is rounded so much that the slips do not change it, they have no effect on it.
         """
         mended = number_of(figure.mended)
-        if mended is None or number.fits(mended, rounded=rounded):
+        if mended is None or not figure.is_off or number.fits(mended, rounded=rounded):
             return
         self._mark(side.tree, FOLLOWS, "follows", mended=number_text(mended))
         for slip, share in figure.shares.items():
@@ -720,6 +728,21 @@ def _may_be_written(
     return number.fits(mended, rounded=is_rounded or number.rounded)
 
 
+def _is_rougher(left: Number, right: Number) -> bool:
+    """Return whether the first of two numbers is the more rounded one; 2 × 10³ may be exact."""
+    return left.place > right.place and (left.rounded or not left.is_power)
+
+
+def _are_written_equal(left: Figure, right: Figure, reading: StepReading) -> bool:
+    """Return whether two sides have one value, or the right one is the left one, rounded.
+
+    It may be in a reading with a power put back: 1.74 × 10¹¹ for 1.74 × 1011.
+    """
+    number = literal_of(reading.right)
+    rounds = number is not None and number.is_power and _may_be_written(left, number, NONE)
+    return rounds or left.stated == right.stated
+
+
 def _overlaps(at: Stretch | None, settled: Iterable[Stretch]) -> bool:
     """Return whether a number stands within a stretch of which something else decides."""
     return at is not None and any(
@@ -765,14 +788,14 @@ def _refuse_joined_digits(exact: Fraction, number: Number) -> None:
         raise UnreadableError("joined_digits")
 
 
-def _refuse_unlikely(exact: Fraction, left: Side, number: Number) -> None:
+def _refuse_unlikely(exact: Fraction, stated: Fraction, calculation: str) -> None:
     """Refuse to call a step wrong whose sides are hardly meant to be equal.
 
     Raises:
         UnreadableError: they are far apart, or a small power may be the exclusive or of a program.
     """
-    smallest, largest = sorted((abs(exact), abs(number.value)))
-    may_be_program = largest < LEAST_KNOWN and "^" in left.text
+    smallest, largest = sorted((abs(exact), abs(stated)))
+    may_be_program = largest < LEAST_KNOWN and "^" in calculation
     if largest > _CLEAR * smallest or may_be_program:
         raise UnreadableError("unclear")
 
@@ -829,21 +852,30 @@ def _total(checking: _Checking) -> Total | None:
     likely = called or results
     owned = [result for result in likely if result.number.value in checking.known.totals]
     likeliest = max(owned or likely, key=_likelihood)
-    figure, number = likeliest.figure, likeliest.number
-    stated = figure.number if number.rounded and figure.number else number.value
+    figure = likeliest.figure
+    stated, mended = _stated_and_mended(figure, likeliest.number)
     return Total(
         figure.line,
         checking.line(figure.line),
         stated=stated,
-        mended=number_of(figure.mended) or NONE,
+        mended=mended,
         sizes=checking.known.fields,
         called=bool(called),
         checked=likeliest.calculated,
     )
 
 
+def _stated_and_mended(figure: Figure, number: Number) -> tuple[Fraction, Fraction]:
+    """Return a total as stated and with all slips corrected; of a rounded number, its figure."""
+    if figure.number and number.is_rough:
+        return figure.number, number_of(figure.mended) or NONE
+    if not figure.is_off:
+        return number.value, number.value
+    return number.value, number_of(figure.mended) or NONE
+
+
 def _likelihood(result: _Result) -> tuple[bool, Fraction, bool]:
-    return (not result.number.rounded, result.number.value, result.calculated)
+    return (not result.number.is_rough, result.number.value, result.calculated)
 
 
 def _added(left: Figure, right: Figure, line: int) -> Figure:

@@ -245,18 +245,21 @@ class Figures:
                 shares[slip] = share
         return Figure(stated, mended, shares, line)
 
-    def slack(self, tree: Tree) -> Fraction:
-        """Return how far a tree's value may be off because of rounded numbers in it."""
+    def slack(self, tree: Tree, *, is_rough: bool = False) -> Fraction:
+        """Return how far a tree's value may be off because of rounded numbers in it.
+
+        With ``is_rough``, whole numbers times a power of ten are rounded too.
+        """
         numbers = list(numbers_in(tree))
-        rounded = sum(number.rounded for number in numbers)
-        if len(numbers) == 1 or not rounded:
+        rounds = [number.is_rough if is_rough else number.rounded for number in numbers]
+        if len(numbers) == 1 or not any(rounds):
             return NONE
-        if rounded > MOST_ROUNDED:
+        if sum(rounds) > MOST_ROUNDED:
             raise UnreadableError("too_long")
         middle = number_of(self.value(tree, as_stated)) or NONE
         slack = NONE
         for position, number in enumerate(numbers):
-            if number.rounded:
+            if rounds[position]:
                 moved = _replaced(
                     tree, position, number._replace(value=number.value + number.place / 2)
                 )

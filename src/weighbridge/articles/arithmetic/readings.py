@@ -16,6 +16,7 @@ from weighbridge.algebra.expr import names_in
 from weighbridge.articles.arithmetic.expressions import OPERANDS, longest_expression
 from weighbridge.articles.arithmetic.figures import LEAST_KNOWN
 from weighbridge.articles.text.exact import Number, UnreadableError
+from weighbridge.articles.text.powers_of_ten import with_powers_of_ten
 from weighbridge.articles.text.tokens import Token
 
 if TYPE_CHECKING:
@@ -201,7 +202,7 @@ def _raised_everywhere(tokens: Sequence[Token], text: str, base: str, exponent: 
             raised += _raised_tokens(_number(base, token), exponent, token)
         else:
             raised.append(token)
-    return raised
+    return [*with_powers_of_ten(raised)]
 
 
 def _with_brackets(tokens: Sequence[Token]) -> Iterator[Tree]:

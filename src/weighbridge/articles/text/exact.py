@@ -34,8 +34,9 @@ class Number(NamedTuple):
 
     ``place`` is the value of one unit in the last digit other than 0, and ``shown_place`` that of
     the last digit. A number with a unit, such as 110M, is ``rounded``. A number of bytes may be
-    larger by one of its ``byte_scales``, because MB is often written for MiB. ``at`` is where it
-    stands in the article, if it does.
+    larger by one of its ``byte_scales``, because MB is often written for MiB. A result that is
+    written with a power of ten (``is_power``) shows only some digits, as 1.74 × 10¹¹ does; in a
+    calculation, 2 × 10¹² is exact. ``at`` is where the number stands in the article, if it does.
     """
 
     value: Fraction
@@ -45,6 +46,12 @@ class Number(NamedTuple):
     at: Stretch | None = None
     shown_place: Fraction = Fraction(1)
     byte_scales: tuple[Fraction, ...] = ()
+    is_power: bool = False
+
+    @property
+    def is_rough(self) -> bool:
+        """Whether the number shows only some of its digits: 110M, 1.74 × 10¹¹."""
+        return self.rounded or self.is_power
 
     def fits(
         self, exact: Fraction, *, rounded: bool = False, slack: Fraction = Fraction(0)
@@ -56,7 +63,7 @@ class Number(NamedTuple):
             >>> number.fits(Fraction(108_808_704)), number.fits(Fraction(98_000_000))
             (True, False)
         """
-        is_exact = not (rounded or self.rounded or self.place < 1)
+        is_exact = not (rounded or self.is_rough or self.place < 1)
         place = Fraction(0) if is_exact else self.place
         off = abs(exact) - abs(self.value)
         return exact * self.value >= 0 and (abs(off) <= place / 2 + slack or 0 <= off < place)

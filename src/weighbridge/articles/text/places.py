@@ -77,8 +77,8 @@ _IN_NUMBERS = "0123456789.,  "
 
 
 def _digits(text: str) -> str:
-    """Return the digits of a number without grouping, and without its unit."""
-    return "".join(_DIGITS.findall(text))
+    """Return the digits of a number without grouping, its unit, and the power of ten after it."""
+    return "".join(_DIGITS.findall(text.partition("×")[0]))
 
 
 # Passages

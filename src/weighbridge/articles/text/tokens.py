@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from weighbridge.articles.text import terms
 from weighbridge.articles.text.exact import Number
 from weighbridge.articles.text.lines import Stretch
+from weighbridge.articles.text.powers_of_ten import with_powers_of_ten
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -144,7 +145,8 @@ def tokens(text: str, line: int) -> Iterator[Token]:
         >>> [(token.kind, token.text) for token in tokens("4H² 为 2,359,296。", 1)][:5]
         [('number', '4'), ('name', 'H'), ('op', '^'), ('open', '('), ('number', '2')]
     """
-    yield from _with_signs(_added_up(_tokens_as_written(plain_signs(text), line)))
+    written = _with_signs(_added_up(_tokens_as_written(plain_signs(text), line)))
+    yield from with_powers_of_ten(list(written))
 
 
 def _tokens_as_written(text: str, line: int) -> Iterator[Token]:
@@ -277,7 +279,7 @@ def _number_token(match: re.Match[str], line: int, *, tight: bool) -> Token:
     text = match[0].strip()
     place = scale * Fraction(10) ** _last_digit(mantissa)
     at = Stretch(line, match.start(), match.end())
-    is_power = "e" in match["number"].lower() and "." in mantissa  # 2.19e+06 is rounded
+    is_power = "e" in match["number"].lower()
     is_torn = mantissa.isdigit() and mantissa.startswith("0") and Fraction(mantissa) > 0
     doubt = is_torn or bool(_GOES_ON.match(match.string, match.end()))
     shown = scale / 10 ** len(mantissa.partition(".")[2])
@@ -285,10 +287,11 @@ def _number_token(match: re.Match[str], line: int, *, tight: bool) -> Token:
         Fraction(mantissa) * scale,
         text,
         place,
-        bool(unit) or is_power,
+        bool(unit) or (is_power and "." in mantissa),  # 2.19e+06 is rounded
         at,
         shown,
         _byte_scales(unit),
+        is_power,
     )
     return Token("number", text, line, tight, number, doubt=doubt)
 
