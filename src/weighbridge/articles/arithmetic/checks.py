@@ -25,6 +25,7 @@ from weighbridge.articles.arithmetic.figures import (
     numbers_in,
 )
 from weighbridge.articles.arithmetic.grammar import (
+    AFTER_COMMA,
     APPROXIMATE,
     WEAK,
     Side,
@@ -315,22 +316,23 @@ class _Checking:
 
         They are if there is a sign between them. If there are words, the left side must be a
         calculation or close to the right one: "12 layers, about 110M" does not equate 12 and 110M.
+        Two calculations, and what a comma parts, must be close: "patches of 16×16, 共 14×14".
         """
         if sign not in WEAK and not (left.words_after and literal(left)):
             return True
-        left_value, right_value = self._calculated(left).number, self._calculated(right).number
+        left_figure, right_figure = self._calculated(left), self._calculated(right)
+        left_value, right_value = left_figure.number, right_figure.number
+        is_calculated = literal(left) is None and literal(right) is None
+        if sign in AFTER_COMMA and is_calculated:
+            return left_figure.stated == right_figure.stated
         if left_value is None or right_value is None:
-            left_names, right_names = (
-                set(names_in(left.tree or ())),
-                set(names_in(right.tree or ())),
-            )
-            return not left.words_after and left_names >= right_names
+            names_before, names_after = (names_in(side.tree or ()) for side in (left, right))
+            return not left.words_after and set(names_before) >= set(names_after)
         if literal(left):
             return _is_near(left_value, right_value) and literal(right) is not None
-        is_half_to_double = abs(left_value) <= 2 * abs(right_value) <= 4 * abs(left_value)
-        if sign in WEAK and not is_half_to_double:
-            raise UnreadableError("unclear")
-        return True
+        return sign not in WEAK or _may_be_said(
+            left_value, right_value, sign, is_calculated=is_calculated
+        )
 
     def _calculated(self, side: Side) -> Figure:
         return self.figures.calculated(side.tree or (), side.line)
@@ -831,6 +833,18 @@ def may_be_bytes(exact: Fraction, number: Number) -> bool:
     return False
 
 
+def _may_be_said(left: Fraction, right: Fraction, sign: str, *, is_calculated: bool) -> bool:
+    """Return whether words may say that a calculation gives a number, or another calculation.
+
+    Raises:
+        UnreadableError: the number is far from it.
+    """
+    is_half_to_double = abs(left) <= 2 * abs(right) <= 4 * abs(left)
+    if not is_half_to_double and not is_calculated:
+        raise UnreadableError("unclear")
+    return _is_near(left, right) or not (is_calculated or sign in AFTER_COMMA)
+
+
 def _is_near(value: Fraction, other: Fraction) -> bool:
     return abs(value - other) * _NEAR <= abs(value)
 
@@ -898,7 +912,7 @@ def _statement_text(statement: Statement) -> str:
     text = statement.sides[0].text
     for relation, side in zip(statement.relations, statement.sides[1:], strict=True):
         text += f" {relation} {side.text}"
-    return text.strip()
+    return text.strip().replace(" , ", ", ")
 
 
 def number_text(value: Fraction | None) -> str:

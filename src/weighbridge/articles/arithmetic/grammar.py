@@ -33,9 +33,13 @@ if TYPE_CHECKING:
 
     from weighbridge.algebra.expr import Tree
 
-APPROXIMATE = ("≈", "about")
-WEAK = ("is", "about")
+AFTER_COMMA = (", is", ", about")
+"""Words for "equal" that may begin a clause about something else: patches of 16×16, 共 14×14."""
+APPROXIMATE = ("≈", "about", ", about")
+WEAK = ("is", "about", *AFTER_COMMA)
 """Words that mean "equal" among other things; `checks` decides what they mean."""
+_ENDING = ("is", ", is")
+"""With H = 768 it is 4H²: the statement before such a word is complete, if it has two sides."""
 MOST_TOKENS = 2000  # of a segment; published ones have less than 100, and 2,000 take up to a second
 _LONGEST_RELATION = 4  # words: "which is equal to"
 _LONGEST_LABEL = 200  # characters, the last ones: the name of a number is close to it
@@ -73,7 +77,8 @@ class Side(NamedTuple):
 class Statement(NamedTuple):
     """Sides that are called equal, the relations between them, and the words before them.
 
-    A relation is ``=`` or ``≈``, or for words that may mean something else, ``is`` or ``about``.
+    A relation is ``=`` or ``≈``, or for words that may mean something else, ``is`` or ``about``,
+    with a comma if one stands before them.
     """
 
     sides: tuple[Side, ...]
@@ -203,11 +208,19 @@ def _segments(tokens: Iterable[Token]) -> Iterator[tuple[list[Token], str]]:
             else:
                 yield segment, separator.text
                 segment, kinds = [], set()
+        segment.append(_after(separator, token))
         separator = None
-        segment.append(token)
         kinds.add(token.kind)
     if segment:
         yield segment, "\n"
+
+
+def _after(separator: Token | None, token: Token) -> Token:
+    """Return a token as it is read after a separator: one for "is" or "about" keeps the comma."""
+    is_clause = separator is not None and separator.text not in _COLONS
+    if is_clause and token.kind == "relation" and token.text in WEAK:
+        return token._replace(text=f", {token.text}")
+    return token
 
 
 def _separator_rank(separator: Token) -> int:
@@ -291,7 +304,8 @@ def _combined(first: str, second: str) -> str:
     is_weak = first in WEAK and second in WEAK
     is_approximate = first in APPROXIMATE or second in APPROXIMATE
     if is_weak:
-        return "about" if is_approximate else "is"
+        comma = ", " if first in AFTER_COMMA else ""
+        return f"{comma}about" if is_approximate else f"{comma}is"
     return "≈" if is_approximate else "="
 
 
@@ -308,7 +322,7 @@ def _statements_of(segment: list[Token], label: str) -> Iterator[Statement | Unr
     next_relations = [part.relation for part in later_parts[1:]]
     for part, next_relation in zip(later_parts, [*next_relations, ""], strict=True):
         side, rest = _side_of(part.tokens, next_relation)
-        if part.relation == "is":  # with H = 768 it is 4H²: the statement before it is complete
+        if part.relation in _ENDING:
             yield from chain.end_if_complete()
         if not isinstance(side, Side):
             yield from chain.end()
