@@ -10,6 +10,7 @@ from weighbridge import units
 from weighbridge.answers.audit_marks import marked_article
 from weighbridge.answers.reconcile import verdict
 from weighbridge.articles.sizes.subject import NAMED
+from weighbridge.articles.text.exact import number_text
 from weighbridge.articles.text.lines import UNREAD
 from weighbridge.articles.text.places import place_of_passage
 from weighbridge.errors import printable, shorten
@@ -250,12 +251,12 @@ def _about_total(audit: Audit, texts: AuditWords) -> Iterator[str]:
     key = "largest"
     if total.called:
         key = "total"
-    stated = _exactly(total.stated)
+    stated = number_text(total.stated)
     if total.stated == total.mended:
         verdict_on_it = "right" if total.checked else "unchecked"
         yield texts(f"{key}_{verdict_on_it}", stated=stated, line=total.line)
     else:
-        shift, mended = _with_sign(total.stated - total.mended), _exactly(total.mended)
+        shift, mended = _with_sign(total.stated - total.mended), number_text(total.mended)
         yield texts(f"{key}_mended", stated=stated, line=total.line, mended=mended, shift=shift)
     if audit.counts and audit.counts.matches:
         yield texts("counts", verdict=verdict(audit.counts, texts.lang))
@@ -267,10 +268,4 @@ def _with_sign(value: Fraction) -> str:
     sign = "-"
     if value > 0:
         sign = "+"
-    return f"{sign}{_exactly(abs(value))}"
-
-
-def _exactly(value: Fraction) -> str:
-    if value.denominator == 1:
-        return units.number(int(value))
-    return units.number(float(value))
+    return f"{sign}{number_text(abs(value))}"

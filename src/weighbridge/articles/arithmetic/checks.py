@@ -7,7 +7,6 @@ from fractions import Fraction
 from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from weighbridge import units
 from weighbridge.algebra.expr import names_in
 from weighbridge.articles.arithmetic import components
 from weighbridge.articles.arithmetic.components import StatedFormula
@@ -35,7 +34,13 @@ from weighbridge.articles.arithmetic.grammar import (
 )
 from weighbridge.articles.arithmetic.readings import MOST_READINGS, readings
 from weighbridge.articles.text import terms
-from weighbridge.articles.text.exact import Number, UnreadableError, constant, number_of
+from weighbridge.articles.text.exact import (
+    Number,
+    UnreadableError,
+    constant,
+    number_of,
+    number_text,
+)
 from weighbridge.articles.text.lines import (
     FOLLOWS,
     KNOWN,
@@ -366,6 +371,8 @@ class _Checking:
         self.checked += 1
         if figure.is_off and number_of(figure.mended) == number.value:
             figure = Figure.of(figure.mended, right.line)  # right in spite of an earlier slip
+        elif not figure.is_off and number.is_whole_of(figure.number or NONE):
+            figure = Figure.of(constant(number.value), right.line)
         exact, mended = figure.number or NONE, number_of(figure.mended)
         shares = dict(figure.shares)
         if fits:
@@ -913,21 +920,6 @@ def _statement_text(statement: Statement) -> str:
     for relation, side in zip(statement.relations, statement.sides[1:], strict=True):
         text += f" {relation} {side.text}"
     return text.strip().replace(" , ", ", ")
-
-
-def number_text(value: Fraction | None) -> str:
-    """Write an exact number: an integer with digits in groups of three, or a fraction.
-
-    Example:
-        >>> from fractions import Fraction
-        >>> number_text(Fraction(2359296)), number_text(Fraction(7, 2))
-        ('2,359,296', '7/2')
-    """
-    if value is None:
-        return ""
-    if value.denominator == 1:
-        return units.count(value.numerator)
-    return f"{units.count(value.numerator)}/{units.count(value.denominator)}"
 
 
 def formula_text(value: Polynomial) -> str:

@@ -6,9 +6,9 @@ from collections import Counter
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from weighbridge.articles.arithmetic.checks import number_text
 from weighbridge.articles.tables import sums
 from weighbridge.articles.tables.shares import as_written, byte_scales, is_rounding, unit_of
+from weighbridge.articles.text.exact import number_text
 from weighbridge.articles.text.lines import KNOWN, RIGHT, SIZE, UNREAD
 
 if TYPE_CHECKING:

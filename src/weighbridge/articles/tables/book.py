@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from weighbridge.articles.arithmetic.checks import number_text
 from weighbridge.articles.arithmetic.figures import Follow, Slip
+from weighbridge.articles.text.exact import number_text
 from weighbridge.articles.text.lines import (
     FOLLOWS,
     SLIP,

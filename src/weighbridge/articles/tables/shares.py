@@ -9,10 +9,10 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from weighbridge.articles.arithmetic.checks import number_text
 from weighbridge.articles.tables import sums
 from weighbridge.articles.tables.cells import BYTES, COUNT, SHARE
 from weighbridge.articles.tables.grid import LEAST_SUM
+from weighbridge.articles.text.exact import number_text
 from weighbridge.articles.text.lines import FOLLOWS, RIGHT, UNREAD
 
 if TYPE_CHECKING:

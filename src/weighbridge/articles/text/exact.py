@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from weighbridge import units
 from weighbridge.algebra.expr import MOST_BITS, fold
 from weighbridge.algebra.polynomial import MOST_EXPANDED, Polynomial
 
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 
 MOST_POWER = 1000  # an exponent, far larger than any in an article
 MOST_PRODUCTS = 400  # of terms, where two sums with letters are multiplied; 20 by 20
+_DECIMALS = 2
+_LEAST_SHOWN = 10  # smaller numbers have more decimals, for four digits in all
+_MOST_DECIMALS = 12
 
 
 class UnreadableError(Exception):
@@ -53,6 +57,11 @@ class Number(NamedTuple):
         """Whether the number shows only some of its digits: 110M, 1.74 × 10¹¹."""
         return self.rounded or self.is_power
 
+    def is_whole_of(self, exact: Fraction) -> bool:
+        """Return whether this is a whole number beside a fraction: 10,923 for 8/3 × 4,096."""
+        is_whole = not self.is_rough and self.shown_place == 1 and self.value.denominator == 1
+        return is_whole and exact.denominator > 1 and abs(exact - self.value) < 1
+
     def fits(
         self, exact: Fraction, *, rounded: bool = False, slack: Fraction = Fraction(0)
     ) -> bool:
@@ -63,6 +72,8 @@ class Number(NamedTuple):
             >>> number.fits(Fraction(108_808_704)), number.fits(Fraction(98_000_000))
             (True, False)
         """
+        if self.is_whole_of(exact):
+            return True
         is_exact = not (rounded or self.is_rough or self.place < 1)
         place = Fraction(0) if is_exact else self.place
         off = abs(exact) - abs(self.value)
@@ -85,6 +96,27 @@ def number_of(value: Polynomial) -> Fraction | None:
     if not value.terms.keys() <= {()}:
         return None
     return Fraction(value.terms.get((), 0))
+
+
+def number_text(value: Fraction | None) -> str:
+    """Write a number: an integer with digits in groups of three, any other with some decimals.
+
+    Example:
+        >>> number_text(Fraction(2359296)), number_text(Fraction(32768, 3))
+        ('2,359,296', '10,922.67')
+        >>> [number_text(Fraction(top, 3000)) for top in (10500, -1000, 1)]
+        ['3.5', '-0.3333', '0.0003333']
+    """
+    if value is None:
+        return ""
+    if value.denominator == 1:
+        return units.count(value.numerator)
+    decimals, size = _DECIMALS, abs(value)
+    while size < _LEAST_SHOWN and decimals < _MOST_DECIMALS:
+        decimals, size = decimals + 1, size * 10
+    sign = "-" if value < 0 else ""
+    whole, rest = divmod(round(abs(value) * 10**decimals), 10**decimals)
+    return f"{sign}{units.count(whole)}.{rest:0{decimals}}".rstrip("0").rstrip(".")
 
 
 def evaluate_exactly(
