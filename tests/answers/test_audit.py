@@ -128,6 +128,8 @@ UNREAD = {
     "half a power": ("H = 4: H^(1/2) = 2", "power"),
     "nearly": ("30522*768 ≈ 23,000*1,000", "nearly"),
     "words far from equal": ("4*768*768 is 12 blocks", "unclear"),
+    "far from equal": ("124M*4B = 469MB", "far_apart"),
+    "an exclusive or": ("5 ^ 3 = 6", "exclusive_or"),
     "a sum of what": ("2*3 = 6 and 2*4 = 8. The sum is 500", "sum_of_what"),
     "two numbers": ("2*3 = 6. In all 23,440,896 = 23,440,897", "two_numbers"),
     "rounded roughly": ("30522*768 ≈ 23.5M", "loose"),

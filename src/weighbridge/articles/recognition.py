@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from weighbridge import units
-from weighbridge.articles.arithmetic.checks import may_be_bytes
+from weighbridge.articles.arithmetic.byte_counts import may_be_bytes
 from weighbridge.articles.verdicts import Known
 from weighbridge.counting.parts import PartName
 from weighbridge.counting.published import known_claims

@@ -9,6 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge.algebra.expr import names_in
 from weighbridge.articles.arithmetic import components
+from weighbridge.articles.arithmetic.byte_counts import (
+    bytes_in_unit,
+    counts_bytes,
+    in_plain_bytes,
+    may_be_bytes,
+)
 from weighbridge.articles.arithmetic.components import StatedFormula
 from weighbridge.articles.arithmetic.expressions import PHRASE
 from weighbridge.articles.arithmetic.figures import (
@@ -30,7 +36,6 @@ from weighbridge.articles.arithmetic.grammar import (
     Side,
     Statement,
     Unread,
-    is_byte_unit,
 )
 from weighbridge.articles.arithmetic.readings import MOST_READINGS, readings
 from weighbridge.articles.text import terms
@@ -80,7 +85,6 @@ _DOTTED = re.compile(r"\d{1,3}\.\d{3}")
 """A number that may have a dot between thousands, if others beside it have one too."""
 _MOST_JOINED = 2  # digits of the number of a list or a note that may stand at the end of a result
 _LEAST_PART = 16  # a size whose multiples may be a part that a sum has and the text does not list
-_WIDTHS = (1, 4, 2, 8)  # bytes of a parameter; 1 also for a number that is bytes already
 _RANGE = 3  # tokens: two numbers and the dash between them
 _NEAR = 10  # numbers that differ by more than a tenth are not meant to be equal
 _MOST_SUMMED = 64  # figures in one sum; every number is compared with that many sums
@@ -347,6 +351,7 @@ class _Checking:
     ) -> Figure:
         """Compare the left side, in each way in which it may be read, with a number."""
         is_rounded = sign in APPROXIMATE
+        left = in_plain_bytes(left, number)
         figure, fits = self._read_charitably(left, right, number, is_rounded=is_rounded)
         if not fits:
             self._refuse_to_claim(figure, left, right, sign)
@@ -418,7 +423,7 @@ class _Checking:
                 reason = figure if not reading.names else reason
                 continue
             as_written = as_written or figure
-            for candidate in self._meant(figure, left, right):
+            for candidate in self._meant(figure, left, right, number):
                 if _may_be_written(candidate, number, slack, is_rounded=is_rounded):
                     return candidate, True
         if as_written is None:
@@ -466,7 +471,7 @@ class _Checking:
         for name in names_in(left.tree or ()):
             if self.figures.is_doubtful(name):
                 raise UnreadableError("unclear")
-        is_converted = bool(number.byte_scales) and _counts_bytes(left)
+        is_converted = bool(number.byte_scales) and counts_bytes(left)
         may_round = sign in APPROXIMATE and _is_near(exact, number.value)
         if literal(left) and not (is_converted or may_round):
             raise UnreadableError("two_numbers")
@@ -474,7 +479,7 @@ class _Checking:
         _refuse_doubt(left, right)
         _refuse_joined_digits(exact, number)
         self._refuse_unclear_line(left, right)
-        _refuse_unlikely(exact, number.value, left.text)
+        _refuse_unlikely(exact, number.value, left.text, sign)
         loose = max(_LOOSE * number.shown_place, abs(exact) / _LOOSELY_EQUAL)
         if sign in APPROXIMATE and abs(exact - number.value) <= loose:
             raise UnreadableError("loose")
@@ -495,9 +500,11 @@ class _Checking:
         if counted:
             raise UnreadableError("unknown", ", ".join(counted))
 
-    def _meant(self, figure: Figure, left: Side, right: Side) -> list[Figure]:
-        """Return the figures that the left side may mean."""
-        candidates = [figure, *_repeated(figure, left.before)]
+    def _meant(self, figure: Figure, left: Side, right: Side, number: Number) -> list[Figure]:
+        """Return the figures that the left side may mean; it may count the unit of the number."""
+        candidates = [figure, *_repeated(figure, (before.value for before in left.before))]
+        if number.byte_scales:
+            candidates += _repeated(figure, (bytes_in_unit(number),))
         if literal(left):
             candidates += self._sums(right.line)
         return candidates
@@ -558,7 +565,7 @@ class _Checking:
         _refuse_doubt(left, right)
         self._refuse_unclear_line(left, right)
         if exact is not None and stated is not None:
-            _refuse_unlikely(exact, stated, left.text)
+            _refuse_unlikely(exact, stated, left.text, sign)
         correct = formula_text(left_letters)
         if right_letters.fields():
             slip = self._slip("letters", right, formula_text(right_letters), correct)
@@ -797,16 +804,17 @@ def _refuse_joined_digits(exact: Fraction, number: Number) -> None:
         raise UnreadableError("joined_digits")
 
 
-def _refuse_unlikely(exact: Fraction, stated: Fraction, calculation: str) -> None:
+def _refuse_unlikely(exact: Fraction, stated: Fraction, calculation: str, sign: str) -> None:
     """Refuse to call a step wrong whose sides are hardly meant to be equal.
 
     Raises:
         UnreadableError: they are far apart, or a small power may be the exclusive or of a program.
     """
     smallest, largest = sorted((abs(exact), abs(stated)))
-    may_be_program = largest < LEAST_KNOWN and "^" in calculation
-    if largest > _CLEAR * smallest or may_be_program:
-        raise UnreadableError("unclear")
+    if largest > _CLEAR * smallest:
+        raise UnreadableError("unclear" if sign in WEAK else "far_apart")
+    if largest < LEAST_KNOWN and "^" in calculation:
+        raise UnreadableError("exclusive_or")
 
 
 def _refuse_cut_off(left: Side) -> None:
@@ -821,23 +829,6 @@ def _refuse_cut_off(left: Side) -> None:
     texts = [token.text for token in read]
     if len(read) == _RANGE and texts[1] == "-" and read[1].tight and read[2].tight:
         raise UnreadableError("unclear")  # layers 1-2
-
-
-def _counts_bytes(side: Side) -> bool:
-    """Return whether a side is a number of bytes: 1,340,567,552 bytes."""
-    return literal(side) is not None and is_byte_unit(side.part[side.last :])
-
-
-def may_be_bytes(exact: Fraction, number: Number) -> bool:
-    """Return whether a number of bytes may be written for a number of bytes, or of parameters.
-
-    MB is often written for MiB. Parameters have 4, 2, 1 or 8 bytes each.
-    """
-    for scale in number.byte_scales:
-        for width in _WIDTHS:
-            if number.fits(exact * width / scale, rounded=True):
-                return True
-    return False
 
 
 def _may_be_said(left: Fraction, right: Fraction, sign: str, *, is_calculated: bool) -> bool:
@@ -907,12 +898,12 @@ def _added(left: Figure, right: Figure, line: int) -> Figure:
     return Figure(left.stated + right.stated, left.mended + right.mended, shares, line)
 
 
-def _repeated(figure: Figure, numbers: Sequence[Number]) -> Iterator[Figure]:
-    """Yield a figure times each number in the words before it: 3 matrices with 768×64 = 147,456."""
-    for number in numbers:
-        factor = constant(number.value)
-        shares = {slip: share * number.value for slip, share in figure.shares.items()}
-        yield Figure(figure.stated * factor, figure.mended * factor, shares, figure.line)
+def _repeated(figure: Figure, factors: Iterable[Fraction]) -> Iterator[Figure]:
+    """Yield a figure times each factor: 3 matrices with 768×64 = 147,456."""
+    for factor in factors:
+        by = constant(factor)
+        shares = {slip: share * factor for slip, share in figure.shares.items()}
+        yield Figure(figure.stated * by, figure.mended * by, shares, figure.line)
 
 
 def _statement_text(statement: Statement) -> str:

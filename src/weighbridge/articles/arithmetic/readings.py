@@ -13,8 +13,9 @@ from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
 from weighbridge.algebra.expr import names_in
+from weighbridge.articles.arithmetic.byte_counts import with_widths
 from weighbridge.articles.arithmetic.expressions import OPERANDS, longest_expression
-from weighbridge.articles.arithmetic.figures import LEAST_KNOWN
+from weighbridge.articles.arithmetic.figures import LEAST_KNOWN, literal_of
 from weighbridge.articles.text.exact import Number, UnreadableError
 from weighbridge.articles.text.powers_of_ten import with_powers_of_ten
 from weighbridge.articles.text.tokens import Token
@@ -55,7 +56,8 @@ def readings(
     if left.tree is None or right.tree is None:
         return
     yield StepReading(left.tree, right.tree, {})  # most steps are right, and need no other
-    left_trees = [left.tree, *_changed(left, sizes, figures, _endings)]
+    left_trees = [left.tree, *_with_widths(left, right.tree)]
+    left_trees += _changed(left, sizes, figures, _endings)
     right_trees = [right.tree]
     if right.tree[0] != "value":
         right_trees += _changed(right, sizes, figures, _beginnings)
@@ -67,6 +69,15 @@ def readings(
         left_tree, right_tree = left_trees[left_at], right_trees[right_at]
         for names in _numbers_of_letters(left_tree, right_tree, figures):
             yield StepReading(left_tree, right_tree, names)
+
+
+def _with_widths(left: Side, right: Tree) -> list[Tree]:
+    """Return the tree of a side in which 4B is four bytes, if the other side is bytes: 496 MB."""
+    number = literal_of(right)
+    if number is None or not number.byte_scales:
+        return []
+    tree = _whole_tree(with_widths(left.part[left.first : left.last]))
+    return [tree] if tree and tree != left.tree else []
 
 
 def _numbers_of_letters(left: Tree, right: Tree, figures: Figures) -> Iterator[dict[str, Fraction]]:

@@ -20,6 +20,7 @@ MOST_PRODUCTS = 400  # of terms, where two sums with letters are multiplied; 20 
 _DECIMALS = 2
 _LEAST_SHOWN = 10  # smaller numbers have more decimals, for four digits in all
 _MOST_DECIMALS = 12
+_WITHOUT_DECIMALS = 10**6
 
 
 class UnreadableError(Exception):
@@ -112,6 +113,8 @@ def number_text(value: Fraction | None) -> str:
     if value.denominator == 1:
         return units.count(value.numerator)
     decimals, size = _DECIMALS, abs(value)
+    if size >= _WITHOUT_DECIMALS:
+        return units.count(round(value))
     while size < _LEAST_SHOWN and decimals < _MOST_DECIMALS:
         decimals, size = decimals + 1, size * 10
     sign = "-" if value < 0 else ""

@@ -63,6 +63,9 @@ _MIXTURE = rf"(?<![\d*/+^])\d{{1,3}}[xX×]{_EXPERT}"
 """The name of a mixture of experts, which is not a product: Mixtral 8x7B."""
 _TIMES_X = re.compile(rf"(?<=[\d)])(\s?)[xX](?!{_EXPERT})(?=\s?[\d(])")
 _BYTES = "[KMGTkmgt]i?B|[KMGT]b|[kmgt]i?b"
+_PLAIN_BYTES = "bytes"
+_COUNTS_BYTES = re.compile(r"\d{1,3}(?:,\d{3})+|\d+(?:_\d{3})+|\d{6,}")
+"""A number so long that a B after it is bytes, not billions: 524,288 B."""
 _OPERATIONS = "[KMGTP](?:FLOPs?|FLOPS|MACs?)"
 """Units of operations, which are not parameters."""
 _CHINESE_UNIT = "百万|千万|十亿|万亿|亿|億|万|萬|千"
@@ -272,6 +275,8 @@ def _tokens_of(kind: str, match: re.Match[str], line: int, *, tight: bool) -> It
 def _number_token(match: re.Match[str], line: int, *, tight: bool) -> Token:
     """Return the token of a number; if it cannot be read, its kind is ``other``."""
     mantissa, exponent, unit = _number_parts(match)
+    if unit == "B" and _COUNTS_BYTES.fullmatch(match["number"]):
+        unit = _PLAIN_BYTES
     why = _why_not_read(match, exponent, unit)
     if why:
         return Token("other", match[0], line, tight, why=why)
@@ -287,7 +292,7 @@ def _number_token(match: re.Match[str], line: int, *, tight: bool) -> Token:
         Fraction(mantissa) * scale,
         text,
         place,
-        bool(unit) or (is_power and "." in mantissa),  # 2.19e+06 is rounded
+        unit not in ("", _PLAIN_BYTES) or (is_power and "." in mantissa),  # 2.19e+06 is rounded
         at,
         shown,
         _byte_scales(unit),
@@ -311,6 +316,8 @@ def _scale_of(unit: str) -> Fraction:
 
 def _byte_scales(unit: str) -> tuple[Fraction, ...]:
     """Return the factors by which a unit of bytes may be larger than it says."""
+    if unit == _PLAIN_BYTES:
+        return (Fraction(1),)
     if not _BYTES_UNIT(unit):
         return ()
     kilos = terms.facts()["bytes"]["decimal"].get(unit.lower())
