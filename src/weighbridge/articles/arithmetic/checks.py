@@ -480,6 +480,8 @@ class _Checking:
         _refuse_joined_digits(exact, number)
         self._refuse_unclear_line(left, right)
         _refuse_unlikely(exact, number.value, left.text, sign)
+        if exact * 1000 == number.value * 1024:  # 128,000 for 128 × 1,024
+            raise UnreadableError("loose")
         loose = max(_LOOSE * number.shown_place, abs(exact) / _LOOSELY_EQUAL)
         if sign in APPROXIMATE and abs(exact - number.value) <= loose:
             raise UnreadableError("loose")

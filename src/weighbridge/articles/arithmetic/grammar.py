@@ -23,6 +23,7 @@ from weighbridge.articles.arithmetic.expressions import (
     Expression,
     longest_expression,
 )
+from weighbridge.articles.arithmetic.sets import without_sets
 from weighbridge.articles.text import terms
 from weighbridge.articles.text.exact import Number, UnreadableError
 from weighbridge.articles.text.tokens import UNKNOWN, Token
@@ -113,7 +114,7 @@ def statements(tokens: Iterable[Token]) -> Iterator[Statement | Unread]:
         ('A matrix has', ['768*768', '589,824'], ('=',))
     """
     label = ""
-    for segment, separator in _segments(_with_relations(tokens)):
+    for segment, separator in _segments(_with_relations(without_sets([*tokens]))):
         if len(segment) > MOST_TOKENS:
             shown = _as_written(segment[:_SHOWN_TOKENS])
             yield Unread(segment[0].line, shown, "too_long")
@@ -581,5 +582,5 @@ def _as_written(tokens: Iterable[Token]) -> str:
     for token in tokens:
         if text and not token.tight:
             text += " "
-        text += token.text
+        text += token.text.replace(UNKNOWN, "…")
     return text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
+from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 from weighbridge.articles.text import terms
@@ -12,10 +13,11 @@ from weighbridge.articles.text.lines import Stretch
 from weighbridge.articles.text.powers_of_ten import with_powers_of_ten
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
 MOST_DIGITS = 40  # of a number, far more than any count has; bounds the time of exact arithmetic
 LONGEST_LINE = 20_000  # characters; a longer line is not prose, and takes long to read
+_SHORTEST_RATE = 3  # tokens: 16 bytes/
 UNKNOWN = "\N{REPLACEMENT CHARACTER}"
 """Stands for LaTeX that has no plain signs."""
 
@@ -149,7 +151,7 @@ def tokens(text: str, line: int) -> Iterator[Token]:
         [('number', '4'), ('name', 'H'), ('op', '^'), ('open', '('), ('number', '2')]
     """
     written = _with_signs(_added_up(_tokens_as_written(plain_signs(text), line)))
-    yield from with_powers_of_ten(list(written))
+    yield from with_powers_of_ten(_with_rates(written))
 
 
 def _tokens_as_written(text: str, line: int) -> Iterator[Token]:
@@ -206,6 +208,27 @@ def _together(before: Token, token: Token) -> Token:
         value=first.value + second.value, text=text, at=first.at._replace(end=second.at.end)
     )
     return before._replace(text=text, number=number, end=token.end)
+
+
+def _with_rates(written: Iterable[Token]) -> list[Token]:
+    """Return tokens, with one word in place of a unit per something: 128,000 tokens/batch."""
+    kept: list[Token] = []
+    for token in written:
+        if token.kind == "word" and token.tight and _ends_with_unit_per(kept):
+            kept.pop()
+            unit = kept.pop()
+            token = unit._replace(text=f"{unit.text}/{token.text}", end=token.end)  # noqa: PLW2901
+        kept.append(token)
+    return kept
+
+
+def _ends_with_unit_per(tokens: Sequence[Token]) -> bool:
+    """Return whether the last tokens are a number, words for what it counts, and a slash."""
+    if len(tokens) < _SHORTEST_RATE or tokens[-1].text != "/" or not tokens[-1].tight:
+        return False
+    kinds = [token.kind for token in reversed(tokens[:-1])]
+    words = len([*takewhile(lambda kind: kind == "word", kinds)])
+    return 0 < words < len(kinds) and kinds[words] == "number"
 
 
 def _with_signs(written: Iterable[Token]) -> Iterator[Token]:
