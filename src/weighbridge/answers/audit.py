@@ -10,6 +10,7 @@ from weighbridge.answers.audit_report import audit_document
 from weighbridge.answers.audit_words import AuditWords
 from weighbridge.answers.reconcile import Reconciled, reconcile
 from weighbridge.articles import examine
+from weighbridge.articles.sizes.ranks import stated_ranks
 from weighbridge.articles.text.lines import KNOWN, UNREAD
 from weighbridge.articles.text.source import Source, decoded, read_article
 from weighbridge.articles.verdicts import counts_of
@@ -128,9 +129,11 @@ class Audit(Answer):
             return None
         model = self.model.model
         try:
-            return reconcile(model.config, int(total.mended))
+            counts = reconcile(model.config, int(total.mended))
         except WeighbridgeError:  # the total is out of range
             return None
+        ranks = stated_ranks("\n".join(line.text for line in self.examination.plain.lines))
+        return counts.of_ranks(ranks) if ranks else counts
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything, ready for JSON."""

@@ -32,7 +32,7 @@ from weighbridge.render.words import words
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
     from weighbridge.counting.published import KnownClaim
     from weighbridge.models.find import Model
@@ -172,6 +172,12 @@ def _implausibility_of_first(model: ReconciledModel) -> tuple[int, float]:
     return first.rounding, _improbability(first)
 
 
+def _has_rank(way: Way, ranks: Container[int]) -> bool:
+    """Whether a way trains nothing of another rank of LoRA."""
+    stated = (dict(step.values).get("rank") for step in way.steps)
+    return all(rank is None or rank in ranks for rank in stated)
+
+
 class Reconciled(Answer):
     """What `reconcile` returns."""
 
@@ -193,6 +199,14 @@ class Reconciled(Answer):
         """The ways that give the number, the most plausible first."""
         self.parts: tuple[PartOfClass, ...] = tuple(parts)
         """The parts of the model that have the number, the most plausible first."""
+
+    def of_ranks(self, ranks: Container[int]) -> Reconciled:
+        """Return what remains where the ranks of LoRA are known."""
+        kept = []
+        for model in self.models:
+            matches = tuple(way for way in model.ways.matches if _has_rank(way, ranks))
+            kept.append(model._replace(ways=model.ways._replace(matches=matches)))
+        return Reconciled(self.number, tuple(kept), self.model, self.claims)
 
     @property
     def of_model(self) -> Model | None:
