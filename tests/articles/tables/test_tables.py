@@ -584,3 +584,28 @@ HOSTILE = {
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_tables_take_bounded_time(name: str) -> None:
     checked(HOSTILE[name])
+
+
+LAYERS = """
+| Component | Formula | Parameters |
+|---|---|--:|
+| Token embeddings | 50257 × 768 | 38,597,376 |
+| Position embeddings | 1024 × 768 | 786,432 |
+| Attention | 4 × 768 × 768 + 4 × 768 | 2,362,368 |
+| MLP | 8 × 768 × 768 + 5 × 768 | 4,722,432 |
+| Layer norms | 4 × 768 | 3,072 |
+| Per layer | | 7,087,872 |
+| 12 layers | 12 × 7,087,872 | 85,054,464 |
+| Final layer norm | 2 × 768 | 1,536 |
+| Total | | 124,439,808 |
+"""
+PER_LAYER = "| Per layer | | 7,087,872 |\n"
+
+
+@pytest.mark.parametrize("text", [LAYERS, LAYERS.replace(PER_LAYER, "")], ids=["with", "without"])
+def test_a_total_contains_the_layers_and_not_the_rows_of_one(text: str) -> None:
+    findings = checked(text)
+    assert findings.slips == []
+    (total,) = (verdict for verdict in findings.verdicts if verdict.text == "124,439,808")
+    assert (total.verdict, total.reason) == (RIGHT, "table_sum")
+    assert found(text.replace("124,439,808", "124,493,808")) == [("124,493,808", "124,439,808")]

@@ -111,7 +111,8 @@ class ColumnSums:
                 continue
             addend = self._addend(row)
             if addend and row not in self.below:
-                self._close(check_layers(addend, self.open, self.grid.layers, self.book))
+                layer = check_layers(addend, self.open, self.grid.layers, self.book)
+                self._close([*layer, *self._rows_of(layer), *self._rows_of_each(addend)])
                 for addends in (self.block, self.open, self.before):
                     addends.append(addend)
         check_parents(self.before, self.book)
@@ -132,6 +133,24 @@ class ColumnSums:
         self.below.update(position for position, below in after if below in covered)
         self.open.append(addend._replace(mended=self.book.value(total)))
         self.block = []
+
+    def _rows_of(self, layer: Sequence[sums.Addend]) -> list[sums.Addend]:
+        """Return the rows that a row of one layer adds up."""
+        rows: list[sums.Addend] = []
+        for position, covered in sums.parents(self.open).items():
+            if self.open[position] in layer:
+                rows += self.open[covered.start : covered.stop]
+        return rows
+
+    def _rows_of_each(self, layers: sums.Addend) -> list[sums.Addend]:
+        """Return the rows right above "12 layers" that one of these layers adds up."""
+        rows: list[sums.Addend] = []
+        times = cells.times_in(layers.label)
+        missing = layers.value / times if times > 1 else sums.ZERO
+        while missing > 0 and len(rows) < min(len(self.open), sums.MOST_ADDENDS):
+            rows.append(self.open[-1 - len(rows)])
+            missing -= rows[-1].value
+        return rows if not missing and len(rows) > 1 else []
 
     def _close(self, covered: Sequence[sums.Addend]) -> None:
         """Drop rows that a sum or a product contains."""
