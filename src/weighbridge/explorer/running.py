@@ -166,7 +166,7 @@ class _RunOfPage:
                 held.setdefault(field, [*range(2, _MOST_TIMES * heads + 1)])  # see `check_sizes`
         listed = {name: of if isinstance(of, list) else [of] for name, of in held.items()}
         return {
-            name: [value_json([one] if may_be_alone(name) else one) for one in values]
+            name: [value_json((one,) if may_be_alone(name) else one) for one in values]
             for name, values in listed.items()
             if name in own_fields
         }
