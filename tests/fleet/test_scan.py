@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hostile import HOSTILE
 from lakes import make_lake, rows_in
+from permissions import forbid
 from pyarrow import dataset
 from safetensors.numpy import save_file
 
@@ -269,6 +270,48 @@ def test_no_hostile_file_ends_a_scan(tmp_path: Path) -> None:
     assert all(row["rule"] for row in rows.values() if row["status"] != "ok")
     assert rows[str(HOSTILE / "sound.safetensors")]["status"] == "ok"
     assert sum(row["status"] == "refused" for row in rows.values()) > len(files) / 2
+
+
+@pytest.mark.parametrize("name", ["round", "round.safetensors"])
+def test_a_circular_link_does_not_end_a_scan(tmp_path: Path, name: str) -> None:
+    """What is no checkpoint by its name is passed over, and what is one has a row that says why."""
+    lake, fleet = tmp_path / "lake", tmp_path / "fleet.parquet"
+    lake.mkdir()
+    (lake / name).symlink_to(name)
+    save_file({"a": np.zeros(2, "f4")}, lake / "sound.safetensors")
+    scan([str(lake)], fleet)
+    rules = {os.path.basename(row["path"]): row["rule"] for row in rows_in(fleet)}
+    expected = {"round.safetensors": "unreadable"} if "." in name else {}
+    assert rules == {"sound.safetensors": None, **expected}
+
+
+def test_a_link_into_a_folder_that_may_not_be_read_does_not_end_a_scan(tmp_path: Path) -> None:
+    lake, closed = tmp_path / "lake", tmp_path / "closed"
+    lake.mkdir()
+    closed.mkdir()
+    (lake / "a.safetensors").symlink_to(closed / "a.safetensors")
+    forbid(closed)
+    try:
+        scan([str(lake)], tmp_path / "fleet.parquet")
+    finally:
+        closed.chmod(0o700)
+    (row,) = rows_in(tmp_path / "fleet.parquet")
+    assert row["rule"] == "unreadable"
+
+
+def test_a_file_in_a_folder_that_may_not_be_listed_is_scanned(tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    lake.mkdir()
+    save_file({"a": np.zeros(2, "f4")}, lake / "a.safetensors")
+    lake.chmod(0o300)
+    try:
+        if os.access(lake, os.R_OK):
+            pytest.skip("this user may list every folder")
+        scan([str(lake / "a.safetensors")], tmp_path / "fleet.parquet")
+    finally:
+        lake.chmod(0o700)
+    (row,) = rows_in(tmp_path / "fleet.parquet")
+    assert (row["status"], row["parameters"]) == ("ok", 2)
 
 
 def test_two_scans_do_not_write_to_one_folder(lake: Path, tmp_path: Path) -> None:

@@ -77,9 +77,8 @@ def _listed_at(path: str) -> Iterator[ListedCheckpoint]:
     elif os.path.lexists(path) or any(mark in path for mark in "*?["):
         for group in candidates_at(os.path.abspath(path)):
             folder = os.path.dirname(group.files[0])
-            yield _with_stamp(
-                group, _stats_of([*group.files, *_configs_beside(folder, os.listdir(folder))])
-            )
+            beside = _configs_beside(folder, _names_in(folder))
+            yield _with_stamp(group, _stats_of([*group.files, *beside]))
     else:
         hint = "check the spelling of the path"
         raise UsageError("there is nothing to scan", values={"path": path}, hint=hint)
@@ -113,20 +112,32 @@ def _folder_content(folder: str) -> tuple[list[str], dict[str, os.DirEntry[str]]
         return [], {}
     folders, files = [], {}
     for entry in entries:
-        if _is_folder(entry):
+        if _is_folder(entry, follows=False):
             folders.append(entry.path)
-        elif _is_text(entry.name) and not entry.is_dir():
+        elif _is_text(entry.name) and not _is_folder(entry, follows=True):
             files[entry.name] = entry
     return folders, files
+
+
+def _names_in(folder: str) -> list[str]:
+    """Return the names of what is in a folder; none if it may not be read."""
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
 
 
 def _outside(folder: str, files: Iterable[str]) -> list[str]:
     return [file for file in files if os.path.dirname(file) != folder]
 
 
-def _is_folder(entry: os.DirEntry[str]) -> bool:
+def _is_folder(entry: os.DirEntry[str], *, follows: bool) -> bool:
+    """Return whether an entry is a folder, or with ``follows`` a link to one.
+
+    A link that cannot be followed is a file, and its reader says what is wrong with it.
+    """
     try:
-        return entry.is_dir(follow_symlinks=False)
+        return entry.is_dir(follow_symlinks=follows)
     except OSError:
         return False
 
