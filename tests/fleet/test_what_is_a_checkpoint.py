@@ -95,6 +95,19 @@ def a_missing_shard(folder: Path) -> None:
     (folder / "model-00002-of-00002.safetensors").unlink()
 
 
+def shards_of_which_one_is_missing(folder: Path) -> None:
+    shards_without_an_index(folder)
+    (folder / "model-00002-of-00002.safetensors").unlink()
+    (folder / "config.json").write_text("{}")
+
+
+def a_shard_that_an_index_leaves_out(folder: Path) -> None:
+    an_index(folder)
+    (folder / "consolidated.safetensors").unlink()
+    index = {"weight_map": {"norm.weight": "model-00002-of-00002.safetensors"}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+
+
 def training_state(folder: Path) -> None:
     safetensors(folder / "model.safetensors")
     saved(folder / "optimizer.pt")
@@ -210,6 +223,20 @@ CASES = [
         a_missing_shard,
         [("model.safetensors.index.json", "index", None)],
         {"model.safetensors.index.json": "shard-missing"},
+    ),
+    Case(
+        shards_of_which_one_is_missing,
+        [("model-*-of-00002.safetensors", "partial", None)],
+        {"model-*-of-00002.safetensors": "shard-missing"},
+    ),
+    Case(
+        a_shard_that_an_index_leaves_out,
+        [
+            ("model-00001-of-00002.safetensors", "split", 32),
+            ("model.safetensors.index.json", "index", 4),
+        ],
+        {"model.safetensors.index.json": 4},
+        ("model-00001-of-00002.safetensors",),
     ),
     Case(
         training_state,

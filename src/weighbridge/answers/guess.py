@@ -12,6 +12,7 @@ from weighbridge.guessing import guess as guessing
 from weighbridge.matching.comparison import Choice
 from weighbridge.matching.pairing import in_module, translated
 from weighbridge.readers.folders import check_family_possible
+from weighbridge.readers.numbering import note_on_part
 from weighbridge.render.document import Aside, Document, Notes, Title, Together
 from weighbridge.render.table import Table
 from weighbridge.render.words import words
@@ -82,6 +83,11 @@ class Guessed(Answer):
     def status(self) -> int:
         """0 if something fits exactly, 1 if nothing does: the exit status of the command."""
         return int(not self.guess.exact)
+
+    @property
+    def notes(self) -> list[str]:
+        """That the checkpoint has more files, by the name of the one that was read."""
+        return note_on_part(self.checkpoint.files)
 
     @property
     def config(self) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from weighbridge.answers.data_table import INTEGER, Column, DataTable
 from weighbridge.blueprint.roles import component_of, role_of
 from weighbridge.errors import UsageError, printable, shorten
 from weighbridge.readers.adapter import adapter_in
+from weighbridge.readers.numbering import note_on_part
 from weighbridge.readers.packing import unexplained
 from weighbridge.readers.paths import are_slices, left_out_of, paths_in_brief
 from weighbridge.readers.sentence import models_in, transformer_alone
@@ -168,8 +169,8 @@ class Inspection(TabularAnswer):
 
     @property
     def notes(self) -> list[str]:
-        """The other checkpoints in the folder, which were not read."""
-        return _notes_on(self.left_out)
+        """The other files of the checkpoint, and other checkpoints, that were not read."""
+        return [*note_on_part(self.checkpoint.files), *_notes_on(self.left_out)]
 
     @property
     def evidence(self) -> dict[str, Any]:

@@ -21,7 +21,7 @@ CHECKPOINTS = {
     "path": _TEXT,
     "folder": _TEXT,
     "listed_as": _TEXT,  # the path of the files that were listed together
-    "kind": _TEXT,  # file, index, split, parallel, adapter or state
+    "kind": _TEXT,  # file, index, split, partial, parallel, adapter or state
     "format": _TEXT,
     "files": _INTEGER,
     "file_bytes": _INTEGER,

@@ -20,6 +20,7 @@ from weighbridge.fleet.columns import checkpoint_schema, listing_schema, package
 from weighbridge.fleet.listing import ListedCheckpoint, StoredFile
 from weighbridge.fleet.rows import rows
 from weighbridge.fleet.workers import OneProcess
+from weighbridge.readers.paths import PARTIAL
 from weighbridge.readers.rules import is_remote
 
 if TYPE_CHECKING:
@@ -150,8 +151,8 @@ def _check_seen(chunk: list[ListedCheckpoint], found: list[dict[str, Any]]) -> N
         UsageError: there are such files.
     """
     missing = {row["listed_as"] for row in found if row["rule"] in _NOT_SEEN}
-    suspects = [one for one in chunk if one.path in missing and not is_remote(one.path)]
-    unseen = [one.path for one in suspects if _are_here(one)]
+    suspects = [one for one in chunk if one.path in missing and one.kind != PARTIAL]
+    unseen = [one.path for one in suspects if not is_remote(one.path) and _are_here(one)]
     if unseen:
         raise UsageError(
             "the workers of Spark do not see files that are on the driver",

@@ -17,7 +17,8 @@ from weighbridge.readers import distributed, module, packing, tensorflow, wrappe
 from weighbridge.readers import index as indexes
 from weighbridge.readers.formats import FORMATS, FileFormat, format_of, format_of_index
 from weighbridge.readers.header import Header, collecting_later
-from weighbridge.readers.paths import candidates_at, looks_like_checkpoint, paths_in_brief
+from weighbridge.readers.numbering import SHARD_MISSING, missing_in
+from weighbridge.readers.paths import PARTIAL, candidates_at, looks_like_checkpoint, paths_in_brief
 from weighbridge.readers.rules import Rule, is_remote, without_secrets
 from weighbridge.readers.stores.pages import checkpoint_at
 
@@ -213,9 +214,11 @@ def read_group(candidate: FileGroup, watch: Watch | None = None) -> list[StoredC
     An index and a numbering say what belongs together, so there the names may occur twice.
 
     Raises:
-        CheckpointError: a file breaks a rule of its format.
+        CheckpointError: a file breaks a rule of its format, or is missing by their numbering.
     """
-    path, files, is_whole, _ = candidate
+    path, files, is_whole, kind = candidate
+    if kind == PARTIAL:
+        raise SHARD_MISSING.broken(path, files=len(files), missing=missing_in(files))
     if os.path.basename(files[0]) == distributed.SUFFIX:
         files = files[:1]  # it describes what the data files beside it hold
     of_shards = format_of_index(files[0])

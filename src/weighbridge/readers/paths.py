@@ -15,6 +15,7 @@ from weighbridge.readers.folders import explained_folder, transformer_in
 from weighbridge.readers.foreign import SUFFIXES, check_readable
 from weighbridge.readers.formats import FORMATS, INDEX_SUFFIX, READ_SUFFIXES, format_of_index
 from weighbridge.readers.index import names_in_index
+from weighbridge.readers.numbering import missing_in, numbering_of
 from weighbridge.readers.rules import UNREADABLE, Rule, is_remote, without_secrets
 from weighbridge.readers.stores import store_of
 
@@ -35,8 +36,8 @@ AMBIGUOUS = Rule(
     "which-index", "the folder contains several indexes", "give the path of one of them"
 )
 
+PARTIAL = "partial"
 _STATING_PARTS = tuple(suffix for suffix, of in FORMATS.items() if of.parts)
-_NUMBERING = re.compile(r"\d+(?=-of-\d+)")
 
 
 class FileGroup(NamedTuple):
@@ -47,8 +48,8 @@ class FileGroup(NamedTuple):
     the same name.
 
     ``kind`` is what the names say: a ``file``, an ``index`` with its shards, a ``split`` into
-    several files, the slices of ``parallel`` devices, an ``adapter``, or the ``state`` of a
-    training.
+    several files, a ``partial`` one of which a file is missing, the slices of ``parallel`` devices,
+    an ``adapter``, or the ``state`` of a training.
     """
 
     path: str
@@ -76,16 +77,33 @@ def candidates_at(path: str) -> list[FileGroup]:
         [2, 1]
     """
     files = files_at(path)
-    groups: dict[str, list[str]] = {}
-    for file in files:
-        pattern = _siblings(file, in_folder=not _is_pattern(path))
-        groups.setdefault(pattern, []).append(file)
-    if len(groups) == 1:
+    if len(files) == 1 and _is_name_of(path, files[0]):
         return [_file_group(path, files)]
+    groups: dict[str, list[str]] = {}
+    in_folder, meant = not _is_pattern(path), "*"
+    if not in_folder:
+        meant = os.path.basename(path)
+    for file in files:
+        groups.setdefault(_siblings(file, in_folder=in_folder), []).append(file)
+    if len(groups) == 1:
+        return [_checked(_file_group(path, files), path, meant)]
     candidates = []
     for pattern, group in groups.items():
-        candidates.append(_file_group(group[0] if len(group) == 1 else pattern, group))
+        one = _file_group(group[0] if len(group) == 1 else pattern, group)
+        candidates.append(_checked(one, pattern, meant))
     return candidates
+
+
+def _is_name_of(path: str, file: str) -> bool:
+    """Return whether a path is that of a file, however its address is written."""
+    return os.path.basename(without_secrets(path)) == os.path.basename(without_secrets(file))
+
+
+def _checked(group: FileGroup, path: str, meant: str = "*") -> FileGroup:
+    """Return a group, as a ``partial`` one at this path if a file is missing by their numbering."""
+    if group.kind == "split" and missing_in(group.files, meant):
+        return group._replace(path=path, kind=PARTIAL)
+    return group
 
 
 def groups_in(folder: str, names: Sequence[str]) -> list[FileGroup]:
@@ -113,11 +131,14 @@ def groups_in(folder: str, names: Sequence[str]) -> list[FileGroup]:
         files = [prefix + name for name in (METADATA_NAME, *of_ranks)]
         groups.append(_file_group(files[0], files))
     weights = [name for name in sorted(names) if _is_weights(name) and name not in shards]
-    return sorted([*groups, *_groups_by_name(prefix, weights)])
+    return sorted([*groups, *_groups_by_name(prefix, weights, shards)])
 
 
-def _groups_by_name(prefix: str, weights: list[str]) -> list[FileGroup]:
-    """Return the checkpoints in the files of a folder as far as their names alone show."""
+def _groups_by_name(prefix: str, weights: list[str], shards: set[str]) -> list[FileGroup]:
+    """Return the checkpoints in the files of a folder as far as their names alone show.
+
+    Files that an index leaves out are not ``partial``, because it has the others.
+    """
     states = set(_files_beside(weights))
     members: dict[str, list[str]] = {}
     for name in weights:
@@ -127,7 +148,10 @@ def _groups_by_name(prefix: str, weights: list[str]) -> list[FileGroup]:
         members.setdefault(pattern, []).append(prefix + name)
     groups = []
     for pattern, files in members.items():
-        groups.append(_file_group(files[0] if len(files) == 1 else pattern, files))
+        group = _file_group(files[0] if len(files) == 1 else pattern, files)
+        checked, name = _checked(group, pattern), os.path.basename(pattern)
+        is_indexed = checked != group and any(fnmatchcase(shard, name) for shard in shards)
+        groups.append(group if is_indexed else checked)
     return groups
 
 
@@ -154,7 +178,7 @@ def _is_weights(name: str) -> bool:
 
 
 def _file_group(path: str, files: list[str]) -> FileGroup:
-    is_whole = len(files) == 1 or bool(_NUMBERING.search(files[0]))
+    is_whole = len(files) == 1 or bool(numbering_of(os.path.basename(files[0])))
     return FileGroup(path, files, is_whole, _kind_of(files))
 
 
@@ -165,7 +189,7 @@ def _kind_of(files: Sequence[str]) -> str:
         return "index"
     if are_slices(files):
         return "parallel"
-    if len(files) > 1 or _NUMBERING.search(name):
+    if len(files) > 1 or numbering_of(name):
         return "split"
     if _files_beside([name]):
         return "state"
@@ -193,8 +217,8 @@ def are_slices(files: Sequence[str]) -> bool:
 def _siblings(file: str, *, in_folder: bool) -> str:
     """Return a pattern for the files that belong to the same checkpoint by their names."""
     folder, name = os.path.split(file)
-    if _NUMBERING.search(name):
-        return os.path.join(folder, _NUMBERING.sub("*", name))
+    if numbering := numbering_of(name):
+        return os.path.join(folder, numbering.pattern)
     if format_of_index(name) or name.endswith(_STATING_PARTS):
         return file
     if in_folder:
