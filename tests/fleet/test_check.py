@@ -12,6 +12,7 @@ from xml.etree import ElementTree as ET
 
 import numpy as np
 import pytest
+from chinese import english_in
 from safetensors.numpy import save_file
 
 import weighbridge as wb
@@ -111,6 +112,34 @@ def test_one_that_differs_and_one_that_is_cut_short(
         "other": "differs",
         "cut": "broken",
     }
+
+
+def test_a_reason_is_in_chinese_and_does_not_repeat_the_path(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("good", "cut", "sharded", "unknown", "torn"):
+        save(here / name)
+    weights = here / "sharded" / "model.safetensors"
+    for path in (weights, here / "cut" / "model.safetensors"):
+        os.truncate(path, path.stat().st_size - 4)
+    weights.rename(here / "sharded" / "a.safetensors")
+    index = {"weight_map": {"a": "a.safetensors"}}
+    (here / "sharded" / "model.safetensors.index.json").write_text(json.dumps(index))
+    (here / "unknown" / "config.json").write_text('{"model_type": "nobody-knows"}')
+    (here / "torn" / "config.json").write_text('{"model_type": ')
+    assert main(["scan", "--check", ".", "--lang", "zh"]) == 1
+    out = capsys.readouterr().out
+    assert english_in(out.replace("Expecting value", "")) == []
+    lines = {line.split(os.sep)[0]: line for line in out.splitlines()}
+    assert lines["cut"].startswith("cut/model.safetensors: 无法读取：truncated：文件不能在最后一个")
+    assert "无法读取：sharded/a.safetensors：truncated：文件不能" in lines["sharded"]
+    assert "未比对：该配置：没有 model_type 'nobody-knows' 的蓝图" in lines["unknown"]
+    assert "未比对：config.json：json：文本必须是有效的 JSON" in lines["torn"]
+    assert str(here) not in out
+    main(["scan", "--check", "cut", "--json", "--lang", "zh"])
+    (found,) = json.loads(capsys.readouterr().out)["checkpoints"]
+    assert found["reason"].startswith(f"{here}/cut/model.safetensors: truncated: the file must")
+    assert found.keys() == {"path", "result", "parameters", "config_parameters", "reason"}
 
 
 # https://shields.io/badges/endpoint-badge: the properties of the schema, and its named colors.

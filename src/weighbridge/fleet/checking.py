@@ -14,7 +14,8 @@ from weighbridge.answers.answer import Answer
 from weighbridge.errors import UsageError, printable
 from weighbridge.fleet.comparing import Comparisons
 from weighbridge.fleet.listing import listed_in
-from weighbridge.fleet.rows import row_dicts
+from weighbridge.fleet.reasons import ReasonError, reason_in_brief
+from weighbridge.fleet.rows import CONFIG_REASON, REASON, row_dicts
 from weighbridge.fleet.scan import scan_words
 from weighbridge.render.document import Document, Lines, Notes
 from weighbridge.render.safe import json_text
@@ -30,13 +31,23 @@ _GAP = 10
 
 
 class CheckedCheckpoint(NamedTuple):
-    """One checkpoint and what became of it; ``reason`` is why it was not read or compared."""
+    """One checkpoint and what became of it; ``reason`` is why it was not read or compared.
+
+    ``message`` has the reason in parts, if it is the message of an error.
+    """
 
     path: str
     result: str
     parameters: int | None = None
     config_parameters: int | None = None
     reason: str | None = None
+    message: ReasonError | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the result, ready for JSON."""
+        values = self._asdict()
+        del values["message"]
+        return values
 
 
 def check_checkpoints(paths: Sequence[str]) -> Checked:
@@ -63,10 +74,12 @@ def check_checkpoints(paths: Sequence[str]) -> Checked:
 def _result_of(row: dict[str, Any]) -> CheckedCheckpoint:
     sizes = row.get("parameters"), row.get("config_parameters")
     if row["status"] in {"refused", "crashed"}:
-        return CheckedCheckpoint(row["path"], BROKEN, *sizes, row["message"])
+        return CheckedCheckpoint(row["path"], BROKEN, *sizes, row["message"], row.get(REASON))
     agrees = row.get("agrees")
     if agrees is None:
-        return CheckedCheckpoint(row["path"], OPEN, *sizes, _why_open(row))
+        why = _why_open(row)
+        message = row.get(CONFIG_REASON) if why == row.get("config_message") else None
+        return CheckedCheckpoint(row["path"], OPEN, *sizes, why, message)
     return CheckedCheckpoint(row["path"], AGREES if agrees else DIFFERS, *sizes)
 
 
@@ -99,12 +112,12 @@ class Checked(Answer):
     def to_dict(self) -> dict[str, Any]:
         """Return the results, ready for JSON."""
         counts = {result: self.count(result) for result in (AGREES, DIFFERS, BROKEN, OPEN)}
-        return {**counts, "checkpoints": [one._asdict() for one in self.checkpoints]}
+        return {**counts, "checkpoints": [one.to_dict() for one in self.checkpoints]}
 
     def document(self, lang: str = "en") -> Document:
         """Return a line for each checkpoint, and the counts."""
         texts = scan_words(lang)
-        lines = [_line_of(one, texts) for one in self.checkpoints]
+        lines = [_line_of(one, texts, lang) for one in self.checkpoints]
         counts = self.to_dict()
         del counts["checkpoints"]
         shown = {name: units.count(count) for name, count in counts.items()}
@@ -143,7 +156,7 @@ class Checked(Answer):
             ) from None
 
 
-def _line_of(one: CheckedCheckpoint, texts: dict[str, str]) -> str:
+def _line_of(one: CheckedCheckpoint, texts: dict[str, str], lang: str) -> str:
     path = printable(os.path.relpath(one.path) if os.path.isabs(one.path) else one.path)
     said = texts[f"check_{one.result}"]
     if one.result == AGREES:
@@ -151,6 +164,8 @@ def _line_of(one: CheckedCheckpoint, texts: dict[str, str]) -> str:
     elif one.result == DIFFERS:
         sizes = [units.count(size or 0) for size in (one.parameters, one.config_parameters)]
         said = said.format(parameters=sizes[0], config=sizes[1])
+    elif one.message:
+        said = said.format(reason=reason_in_brief(one.message, one.path, lang))
     else:
         reason = one.reason or ""
         said = said.format(reason=texts.get(reason, reason))

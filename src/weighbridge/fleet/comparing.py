@@ -16,6 +16,8 @@ from weighbridge.answers.inspect import Inspection
 from weighbridge.answers.weigh import weigh
 from weighbridge.errors import WeighbridgeError, printable
 from weighbridge.fleet.columns import SCHEMA
+from weighbridge.fleet.reasons import reason_of
+from weighbridge.fleet.rows import CONFIG_REASON
 from weighbridge.matching.comparison import choose
 from weighbridge.models.find import find
 from weighbridge.readers.stores import read_object
@@ -70,7 +72,8 @@ def _weighed(config: str, architectures: Any) -> dict[str, Any]:
         content = read_object(config)
         weighed = weigh(content)
     except WeighbridgeError as error:
-        return {"config_message": printable(str(error))[:_LONGEST_MESSAGE]}
+        message = printable(str(error))[:_LONGEST_MESSAGE]
+        return {"config_message": message, CONFIG_REASON: reason_of(error)}
     except Exception as error:
         return {"config_message": f"{type(error).__name__}: {error}"[:_LONGEST_MESSAGE]}
     named = next(iter(architectures or []), "")

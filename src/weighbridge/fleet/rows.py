@@ -20,6 +20,7 @@ from weighbridge import readers
 from weighbridge.errors import CheckpointError, printable
 from weighbridge.fleet.columns import SCHEMA, checkpoint_schema, package
 from weighbridge.fleet.listing import CONFIG
+from weighbridge.fleet.reasons import ReasonError, reason_of
 from weighbridge.readers.adapter import adapter_in
 from weighbridge.readers.folders import FOREIGN
 from weighbridge.readers.foreign import FOREIGN_FORMAT
@@ -60,6 +61,8 @@ _TRUNCATED = {
 }
 """The rules that a file breaks if its end is missing."""
 _DIED = "worker-died"
+REASON, CONFIG_REASON = "reason", "config_reason"
+"""Keys of rows that are not columns: the messages in parts, which can be translated."""
 
 
 def rows(listed: Iterable[ListedCheckpoint]) -> Iterator[Any]:
@@ -133,6 +136,7 @@ def _refused(error: CheckpointError) -> dict[str, Any]:
         "rule": error.rule,
         "message": printable(str(error))[:_LONGEST_MESSAGE],
         "truncated": error.rule in _TRUNCATED,
+        REASON: reason_of(error),
     }
 
 
@@ -266,6 +270,7 @@ class _Config(NamedTuple):
     model_type: str | None
     architectures: list[str] | None
     config_message: str | None
+    config_reason: ReasonError | None = None
 
 
 _NO_CONFIG = _Config(None, None, None, None)
@@ -276,9 +281,15 @@ def _config_at(path: str) -> _Config:
     try:
         with open_file(path) as file:
             raw = read_on(file, min(size_of(file), LONGEST_CONFIG_BYTES + 1))
-    except (CheckpointError, OSError) as error:
+    except CheckpointError as error:
+        return _Config(None, None, None, *_message_and_reason(error))
+    except OSError as error:
         return _NO_CONFIG._replace(config_message=printable(str(error))[:_LONGEST_MESSAGE])
     return _parsed_config(raw)
+
+
+def _message_and_reason(error: CheckpointError) -> tuple[str, ReasonError]:
+    return printable(str(error))[:_LONGEST_MESSAGE], reason_of(error)
 
 
 @lru_cache(_SAME_CONFIGS)
@@ -287,7 +298,7 @@ def _parsed_config(raw: bytes) -> _Config:
     try:
         content = parse_object(raw, CONFIG)
     except CheckpointError as error:
-        return _Config(digest, None, None, printable(str(error))[:_LONGEST_MESSAGE])
+        return _Config(digest, None, None, *_message_and_reason(error))
     family, classes = content.get("model_type"), content.get("architectures")
     if not isinstance(classes, list):
         classes = []

@@ -86,11 +86,11 @@ def candidates_at(path: str) -> list[FileGroup]:
     for file in files:
         groups.setdefault(_siblings(file, in_folder=in_folder), []).append(file)
     if len(groups) == 1:
-        return [_checked(_file_group(path, files), path, meant)]
+        return [_partial_if_missing(_file_group(path, files), path, meant)]
     candidates = []
     for pattern, group in groups.items():
         one = _file_group(group[0] if len(group) == 1 else pattern, group)
-        candidates.append(_checked(one, pattern, meant))
+        candidates.append(_partial_if_missing(one, pattern, meant))
     return candidates
 
 
@@ -99,7 +99,7 @@ def _is_name_of(path: str, file: str) -> bool:
     return os.path.basename(without_secrets(path)) == os.path.basename(without_secrets(file))
 
 
-def _checked(group: FileGroup, path: str, meant: str = "*") -> FileGroup:
+def _partial_if_missing(group: FileGroup, path: str, meant: str = "*") -> FileGroup:
     """Return a group, as a ``partial`` one at this path if a file is missing by their numbering."""
     if group.kind == "split" and missing_in(group.files, meant):
         return group._replace(path=path, kind=PARTIAL)
@@ -149,7 +149,7 @@ def _groups_by_name(prefix: str, weights: list[str], shards: set[str]) -> list[F
     groups = []
     for pattern, files in members.items():
         group = _file_group(files[0] if len(files) == 1 else pattern, files)
-        checked, name = _checked(group, pattern), os.path.basename(pattern)
+        checked, name = _partial_if_missing(group, pattern), os.path.basename(pattern)
         is_indexed = checked != group and any(fnmatchcase(shard, name) for shard in shards)
         groups.append(group if is_indexed else checked)
     return groups
