@@ -127,6 +127,7 @@ def parse_config(text: bytes, where: str) -> Mapping[str, Any]:
         hint = "keep one of the two"
         raise ConfigError(error.what, where=where, values=error.values, hint=hint) from None
     except ValueError as error:
+        _explain_text(text, where)
         what = f"is not JSON: {shorten(str(error), str, _LONGEST_REASON)}"
         if "digits" in str(error):
             what = "holds an integer of too many digits"
@@ -134,6 +135,16 @@ def parse_config(text: bytes, where: str) -> Mapping[str, Any]:
     if not isinstance(config, dict):
         raise ConfigError("is not a JSON object", where=where, values={"found": config}, hint=hint)
     return config
+
+
+def _explain_text(text: bytes, where: str) -> None:
+    """Refuse a text that lies in the place of a config: a pointer of Git LFS, or a page."""
+    from weighbridge.readers.wrong_file import START_BYTES, wrong_file  # noqa: PLC0415
+
+    found = wrong_file(where, text[:START_BYTES])
+    if found:
+        what = found.what.partition(": ")[2]
+        raise ConfigError(what, where=where, values=found.values, hint=found.hint) from None
 
 
 def _json_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

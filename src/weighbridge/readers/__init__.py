@@ -20,6 +20,7 @@ from weighbridge.readers.header import Header, collecting_later
 from weighbridge.readers.numbering import SHARD_MISSING, missing_in
 from weighbridge.readers.paths import PARTIAL, candidates_at, looks_like_checkpoint, paths_in_brief
 from weighbridge.readers.rules import Rule, is_remote, without_secrets
+from weighbridge.readers.stores import explained_error
 from weighbridge.readers.stores.pages import checkpoint_at
 
 if TYPE_CHECKING:
@@ -216,6 +217,13 @@ def read_group(candidate: FileGroup, watch: Watch | None = None) -> list[StoredC
     Raises:
         CheckpointError: a file breaks a rule of its format, or is missing by their numbering.
     """
+    try:
+        return _of_group(candidate, watch)
+    except CheckpointError as error:
+        raise explained_error(error) from None
+
+
+def _of_group(candidate: FileGroup, watch: Watch | None) -> list[StoredCheckpoint]:
     path, files, is_whole, kind = candidate
     if kind == PARTIAL:
         raise SHARD_MISSING.broken(path, files=len(files), missing=missing_in(files))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge.errors import ArticleError
 from weighbridge.readers.rules import is_remote, without_secrets
-from weighbridge.readers.stores import open_file, read_on
+from weighbridge.readers.stores import open_text, read_on
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,7 +46,7 @@ def read_article(where: str | os.PathLike[str]) -> Source:
         return decoded(sys.stdin.buffer.read(LONGEST_BYTES + 1), "standard input")
     if path.lower().startswith(("http://", "https://")):
         return decoded(_page(path), without_secrets(path), most=LONGEST_PAGE_BYTES)
-    with open_file(path if is_remote(path) else os.path.expanduser(path)) as file:
+    with open_text(path if is_remote(path) else os.path.expanduser(path)) as file:
         raw = read_on(file, LONGEST_BYTES + 1)
     return decoded(raw, path)
 

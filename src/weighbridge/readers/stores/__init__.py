@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from weighbridge.errors import CheckpointError
 from weighbridge.readers.rules import (
     CHANGED,
     CONFIG_LIMIT,
@@ -14,6 +15,7 @@ from weighbridge.readers.rules import (
     parse_object,
 )
 from weighbridge.readers.stores import disk
+from weighbridge.readers.wrong_file import START_BYTES, wrong_file
 
 if TYPE_CHECKING:
     from weighbridge.readers.stores.remote import Store
@@ -26,12 +28,40 @@ def open_file(path: str) -> BinaryIO:
     never waits for a pipe.
 
     Raises:
+        CheckpointError: the file does not exist, is not a regular file, or may not be opened, or
+            is remote and a `wrong_file`; of a local file, no byte is read here.
+    """
+    file = open_text(path)
+    if is_remote(path):
+        error = wrong_file(path, file.read(START_BYTES))  # these bytes came when it was opened
+        if error:
+            raise error
+        file.seek(0)
+    return file
+
+
+def open_text(path: str) -> BinaryIO:
+    """Open a file as `open_file` does, also if it is a page.
+
+    Raises:
         CheckpointError: the file does not exist, is not a regular file, or may not be opened.
     """
     if is_remote(path):
         file: BinaryIO = store_of(path).open(path)
         return file
     return disk.open_regular(path)
+
+
+def explained_error(error: CheckpointError) -> CheckpointError:
+    """Return the error for what lies in the place of a local file that broke a rule.
+
+    It is the same error if nothing does.
+    """
+    try:
+        with disk.open_regular(error.where) as file:
+            return wrong_file(error.where, file.read(START_BYTES)) or error
+    except (CheckpointError, OSError):
+        return error
 
 
 def store_of(address: str) -> Store:
@@ -111,4 +141,7 @@ def _read_config(path: str) -> bytes:
     with open_file(path) as file:
         if size_of(file) > LONGEST_CONFIG_BYTES:
             raise CONFIG_LIMIT.broken(path, config_bytes=size_of(file))
-        return read_on(file, LONGEST_CONFIG_BYTES)
+        raw = read_on(file, LONGEST_CONFIG_BYTES)
+    if error := wrong_file(path, raw[:START_BYTES]):
+        raise error
+    return raw
