@@ -52,6 +52,17 @@ def checkpoint(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.parametrize("content", [{}, {"epoch": 3}, [1, 2, 3]])
+def test_a_file_without_tensors_says_so(content: object, tmp_path: Path, run: Run) -> None:
+    torch.save(content, tmp_path / "a.pt")
+    status, out, _ = run("inspect", str(tmp_path / "a.pt"))
+    assert status == 0
+    assert "It holds no tensors; whatever else it holds is not counted.\n" in out
+    assert "Stored as" not in out
+    _, out, _ = run("inspect", str(tmp_path / "a.pt"), "--lang", "zh")
+    assert "其中没有张量；别的内容不计。" in out
+
+
 def test_the_totals_are_those_of_the_tensors(checkpoint: Path) -> None:
     found = wb.inspect(checkpoint)
     assert found.parameters == sum(tensor.numel() for tensor in TENSORS.values()) == 143

@@ -790,6 +790,23 @@ def test_the_verdict_comes_first_and_the_evidence_last(minilm):
     assert "No values were compared" in lines[-1]
 
 
+def test_two_checkpoints_are_said_to_be_read_once(tmp_path):
+    for name in ("a", "b"):
+        write(tmp_path / f"{name}.safetensors", tensors())
+    changes = verify(tmp_path / "a.safetensors", tmp_path / "b.safetensors")
+    number = changes.before.header_bytes + changes.checkpoint.header_bytes
+    said = f"Only the headers of 2 files were read ({number:,} bytes)"
+    assert " ".join(changes.text().split()).count("No values were compared") == 1
+    assert said in changes.text()
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_a_checkpoint_without_tensors_is_said_to_hold_none(tmp_path, lang):
+    write(tmp_path / "a.safetensors", {})
+    text = verify({"model_type": "bert"}, tmp_path / "a.safetensors").text(lang)
+    assert {"en": "The checkpoint holds no tensors.", "zh": "检查点中没有张量。"}[lang] in text
+
+
 def test_the_report_is_json_and_html(tmp_path):
     verification = everything(tmp_path)
     report = json.loads(json.dumps(verification.to_dict()))

@@ -278,6 +278,8 @@ class Inspection(TabularAnswer):
 
     def _dtypes(self, texts: Mapping[str, str]) -> str:
         """List the number of tensors of each dtype, the dtype with the most parameters first."""
+        if not self.rows:
+            return texts["no_tensors"]
         dtypes = []
         for name, weight in sorted(self.by("dtype").items(), key=lambda item: -item[1].parameters):
             tensors, size = units.count(weight.tensors), units.size(weight.bytes)

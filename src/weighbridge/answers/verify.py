@@ -297,9 +297,16 @@ class Compared(TabularAnswer):
         kinds = []
         for dtype, number in Counter(row.dtype for row in checkpoint.rows).most_common():
             kinds.append(texts("dtype", tensors=texts.count("tensor", number), dtype=dtype))
-        yield texts("data", size=units.size(self._bytes()), dtypes=texts.and_(kinds))
+        if kinds:
+            yield texts("data", size=units.size(self._bytes()), dtypes=texts.and_(kinds))
+        else:
+            yield texts("no_tensors")
         yield from self._known(texts, evidence=evidence)
-        yield Aside(_how_read(checkpoint, texts))
+        yield Aside(self._how_read(texts))
+
+    def _how_read(self, texts: VerifyWords) -> str:
+        """Say which parts of the checkpoint were read."""
+        return _how_read(texts, self.checkpoint)
 
     def _known(self, texts: VerifyWords, *, evidence: bool) -> Iterator[str]:
         """Yield the sentences about the source of the expected tensors."""
@@ -440,7 +447,18 @@ class Changes(Compared):
         *,
         evidence: bool,  # noqa: ARG002  # two headers are all there is
     ) -> Iterator[str]:
-        yield _how_read(self.before, texts)
+        if not self._are_files:
+            yield _how_read(texts, self.before)
+
+    def _how_read(self, texts: VerifyWords) -> str:
+        """Say which parts of both checkpoints were read, in one sentence if both are files."""
+        if not self._are_files:
+            return super()._how_read(texts)
+        return _how_read(texts, self.before, self.checkpoint)
+
+    @property
+    def _are_files(self) -> bool:
+        return bool(self.before.files and self.checkpoint.files)
 
 
 def _headers(checkpoint: StoredCheckpoint) -> dict[str, Any]:
@@ -451,12 +469,14 @@ def _headers(checkpoint: StoredCheckpoint) -> dict[str, Any]:
     }
 
 
-def _how_read(checkpoint: StoredCheckpoint, texts: VerifyWords) -> str:
-    """Say which parts of a checkpoint were read."""
-    if not checkpoint.files:
-        return texts("in_memory", module=printable(checkpoint.path))
-    files = texts.count("file", len(checkpoint.files))
-    return texts("checkpoint", files=files, bytes=units.count(checkpoint.header_bytes))
+def _how_read(texts: VerifyWords, *checkpoints: StoredCheckpoint) -> str:
+    """Say which parts of checkpoints were read: of one in memory, or of files."""
+    files = [file for checkpoint in checkpoints for file in checkpoint.files]
+    if not files:
+        return texts("in_memory", module=printable(checkpoints[0].path))
+    header_bytes = sum(checkpoint.header_bytes for checkpoint in checkpoints)
+    number = texts.count("file", len(files))
+    return texts("checkpoint", files=number, bytes=units.count(header_bytes))
 
 
 class VerifyWords:
