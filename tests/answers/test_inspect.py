@@ -52,6 +52,30 @@ def checkpoint(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_a_tensor_of_an_index_that_no_file_holds_is_named(
+    checkpoint: Path, lang: str, run: Run
+) -> None:
+    """It may be shared, so this is no error; one that is in another file is a matter of verify."""
+    save_file({"elsewhere": torch.zeros(2)}, checkpoint.parent / "b.safetensors")
+    weight_map = dict.fromkeys([*TENSORS, "elsewhere", "lm_head.weight"], checkpoint.name)
+    weight_map["strange"] = "b.safetensors"
+    index = checkpoint.parent / "model.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": weight_map}))
+    status, out, err = run("inspect", str(index), "--lang", lang)
+    said = {
+        "en": "in the index, but in none of the files, and so not counted (1): lm_head.weight.",
+        "zh": "索引所列的张量中有 1 个不在任何文件里，因此不计：lm_head.weight。",
+    }
+    assert (status, err) == (0, "")
+    assert said[lang] in " ".join(line.strip() for line in out.splitlines())
+    assert "elsewhere" not in out
+    del weight_map["lm_head.weight"]
+    index.write_text(json.dumps({"weight_map": weight_map}))
+    _, out, _ = run("inspect", str(index), "--lang", lang)
+    assert said[lang][:10] not in out
+
+
 @pytest.mark.parametrize("content", [{}, {"epoch": 3}, [1, 2, 3]])
 def test_a_file_without_tensors_says_so(content: object, tmp_path: Path, run: Run) -> None:
     torch.save(content, tmp_path / "a.pt")

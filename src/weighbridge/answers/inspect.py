@@ -267,6 +267,7 @@ class Inspection(TabularAnswer):
                 listed += texts["and_more"].format(count=len(pairs) - _MOST_SHOWN)
             yield texts["shared"].format(pairs=listed)
         yield from self._duplicates(texts)
+        yield from self._absent(texts)
         if self.checkpoint.metadata:
             yield self._metadata(texts)
         if self.checkpoint.named:
@@ -327,12 +328,20 @@ class Inspection(TabularAnswer):
 
     def _duplicates(self, texts: Mapping[str, str]) -> Iterator[str]:
         """List the tensors that several files hold, of which only the first is counted."""
-        names = [printable(name) for name in self.checkpoint.duplicates]
+        names = list(self.checkpoint.duplicates)
         if names:
-            listed = texts["and"].join(names[:_MOST_SHOWN])
-            if len(names) > _MOST_SHOWN:
-                listed += texts["and_more"].format(count=len(names) - _MOST_SHOWN)
-            yield texts["twice"].format(count=units.count(len(names)), names=listed)
+            yield texts["twice"].format(
+                count=units.count(len(names)), names=_first_names(names, texts)
+            )
+
+    def _absent(self, texts: Mapping[str, str]) -> Iterator[str]:
+        """List the tensors that the index names and no file holds."""
+        held = {row.name for row in self.rows}
+        names = [name for name in self.checkpoint.absent if name not in held]
+        if names:
+            yield texts["absent"].format(
+                count=units.count(len(names)), names=_first_names(names, texts)
+            )
 
     def _unexplained(self, texts: Mapping[str, str]) -> str:
         """Say how many bytes are integers of an unknown meaning, and where they are."""
@@ -412,6 +421,14 @@ class Inspections(TabularAnswer):
                 blocks.append(Together((Title(name), inspection.table(by, lang))))
         blocks.append(Notes((texts["sliced" if self.is_sliced else "choose"].format(**values),)))
         return Document(tuple(blocks), lang)
+
+
+def _first_names(names: Sequence[str], texts: Mapping[str, str]) -> str:
+    """Return names in one line; only the first of many."""
+    listed = texts["and"].join(map(printable, names[:_MOST_SHOWN]))
+    if len(names) > _MOST_SHOWN:
+        listed += texts["and_more"].format(count=len(names) - _MOST_SHOWN)
+    return listed
 
 
 def _notes_on(left_out: Sequence[str]) -> list[str]:
