@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import pickle
 import zipfile
 from pathlib import Path
@@ -190,6 +191,25 @@ def test_inspect_lists_the_names_of_a_sound_checkpoint(
         "torch.FloatStorage": "innocuous",
         "collections.OrderedDict": "innocuous",
     }
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_a_whole_module_is_refused_with_the_way_to_its_weights(
+    zipped: bool, tmp_path: Path
+) -> None:
+    module = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.ReLU())
+    torch.save(module, tmp_path / "a.pt", _use_new_zipfile_serialization=zipped)
+    with pytest.raises(CheckpointError, match="pickle-global") as caught:
+        read(tmp_path / "a.pt")
+    assert "torch.save(module.state_dict(), 'weights.pt')" in caught.value.hint
+    torch.save(module.state_dict(), tmp_path / "weights.pt")
+    assert len(read(tmp_path / "weights.pt").rows) == 2
+
+
+def test_one_that_names_what_is_dangerous_has_no_way_on(tmp_path: Path) -> None:
+    (tmp_path / "a.pt").write_bytes(pickle.dumps([os.system, torch.nn.Linear]))
+    with pytest.raises(CheckpointError, match="Do not load this checkpoint"):
+        read(tmp_path / "a.pt")
 
 
 def test_a_pickle_without_a_known_suffix_is_recognised(tmp_path: Path) -> None:

@@ -41,6 +41,10 @@ GLOBAL = Rule(
     "a pickle may refer only to functions and classes that checkpoints need",
     "do not load this checkpoint",
 )
+GLOBAL_UNKNOWN = GLOBAL._replace(
+    hint="if this is a whole module and you trust its source, load it with its classes, and save "
+    "its weights: torch.save(module.state_dict(), 'weights.pt'); otherwise do not load it"
+)
 TEXTS = Rule(
     "pickle-texts",
     f"the texts of a pickle may have at most {LONGEST_TEXTS:,} bytes together",
@@ -152,6 +156,8 @@ def unpickled(
 def check_globals(named: Iterable[str], known: Container[str] | None, path: str) -> None:
     """Refuse functions and classes that are not known; the message lists the dangerous ones first.
 
+    Without a dangerous one, it says how to get at the weights of a whole module.
+
     Raises:
         CheckpointError: one of them breaks the rule ``pickle-global``.
     """
@@ -160,7 +166,8 @@ def check_globals(named: Iterable[str], known: Container[str] | None, path: str)
         dangerous = [name for name in unknown if severity_of(name) == DANGEROUS]
         others = [name for name in unknown if severity_of(name) != DANGEROUS]
         values = {"dangerous": ", ".join(dangerous), "unknown": ", ".join(others)}
-        raise GLOBAL.broken(path, **{key: value for key, value in values.items() if value})
+        rule = GLOBAL if dangerous else GLOBAL_UNKNOWN
+        raise rule.broken(path, **{key: value for key, value in values.items() if value})
 
 
 def _run(machine: _Machine, at: int, steps: int) -> bool:  # noqa: C901  # see below
