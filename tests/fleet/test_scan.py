@@ -235,7 +235,7 @@ def test_a_summary_fits_the_screen(
 
 WRONG = {
     "scan": "there is nothing to scan",
-    "scan {lake}": "scan needs the folder to write",
+    "scan {lake}": "scan writes a folder of Parquet files, and needs its name. Give -o FOLDER",
     "scan no/such/folder -o {tmp}/out": "there is nothing to scan (path = 'no/such/folder')",
     "scan {lake} -o {lake}/TRUTH.jsonl": "the result of a scan is a folder",
     "scan --summary {tmp}": "this is not the result of a scan",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weighbridge.cli.commands import Command
+from weighbridge.cli.not_checkpoints import reading
 from weighbridge.cli.options import (
     BY,
     CHECKPOINT,
@@ -37,7 +38,7 @@ def _inspect_options() -> Iterable[Addable]:
 def _inspect(options: argparse.Namespace) -> Answer:
     from weighbridge.answers.inspect import inspect_all
 
-    with watching(lang=options.lang) as watch:
+    with reading(options.checkpoint), watching(lang=options.lang) as watch:
         return inspect_all(options.checkpoint, watch)
 
 
@@ -61,7 +62,7 @@ def _verify(options: argparse.Namespace) -> Answer:
             return verify_pipeline(
                 options.model, options.checkpoint, dtype=dtype, strict=strict, watch=watch
             )
-    with watching(lang=options.lang) as watch:
+    with reading(options.checkpoint, options.model), watching(lang=options.lang) as watch:
         return verify(
             options.model,
             options.checkpoint,
@@ -87,7 +88,8 @@ def _guess(options: argparse.Namespace) -> Answer:
     from weighbridge.answers.answer import Data
     from weighbridge.answers.guess import guess
 
-    guessed = guess(options.checkpoint)
+    with reading(options.checkpoint):
+        guessed = guess(options.checkpoint)
     if options.form == "config":
         options.form = "json"
         return Data(guessed.config, guessed.status)

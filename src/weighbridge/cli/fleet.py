@@ -101,7 +101,9 @@ def _scan(options: argparse.Namespace) -> Answer:
     if options.check or options.badge:
         return _check(paths, options)
     if not options.output:
-        raise UsageError("scan needs the folder to write", hint="give -o fleet.parquet")
+        what = "scan writes a folder of Parquet files, and needs its name"
+        hint = "give -o FOLDER for one that need not exist, or --check, which writes nothing"
+        raise UsageError(what, hint=hint)
     settings = ScanSettings(
         options.workers, options.engine, options.master, options.compact, options.prune
     )
