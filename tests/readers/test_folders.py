@@ -172,3 +172,14 @@ def message_of_config(config: dict[str, Any]) -> str:
     with pytest.raises(WeighbridgeError, match="names no model_type") as caught:
         find(config)
     return str(caught.value)
+
+
+def test_a_folder_that_may_not_be_listed_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def denied(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("os.listdir", denied)
+    with pytest.raises(CheckpointError, match="unreadable: .*Permission denied"):
+        wb.guess(tmp_path)

@@ -261,7 +261,10 @@ def check_family_possible(checkpoint: object) -> None:
     if not isinstance(checkpoint, str | os.PathLike) or not os.path.isdir(checkpoint):
         return
     folder = os.fspath(checkpoint)
-    names = os.listdir(folder)
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return  # its reader says why it cannot be read
     likely_kinds = [kind for kind in KINDS if kind.is_foreign and kind.file in names]
     if CONFIG in names:
         likely_kinds = [kind for kind in likely_kinds if kind.file == CONFIG]
