@@ -181,5 +181,5 @@ def test_a_folder_that_may_not_be_listed_is_refused(
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr("os.listdir", denied)
-    with pytest.raises(CheckpointError, match="unreadable: .*Permission denied"):
+    with pytest.raises(CheckpointError, match=r"unreadable: .*Permission denied"):
         wb.guess(tmp_path)
