@@ -35,7 +35,8 @@ from weighbridge.articles.text.furniture import end_of_article, furniture
 from weighbridge.articles.text.lines import KNOWN, RIGHT, SIZE, ArticleLine, NumberVerdict, Stretch
 from weighbridge.articles.text.plain import PlainArticle, plain_article, without_remarks
 from weighbridge.articles.text.restoration import RestoredCalculation, restorations
-from weighbridge.articles.text.tokens import Token, tokens
+from weighbridge.articles.text.token import Token
+from weighbridge.articles.text.tokens import tokens
 from weighbridge.articles.verdicts import verdicts_of
 from weighbridge.counting.parts import PartIndex, parts_of
 from weighbridge.ledger.ledger import Ledger, bind

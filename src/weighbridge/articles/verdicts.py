@@ -20,12 +20,13 @@ from weighbridge.articles.text.lines import (
     NumberVerdict,
     Stretch,
 )
-from weighbridge.articles.text.tokens import Token, tokens
+from weighbridge.articles.text.tokens import tokens
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from weighbridge.articles.text.exact import Number
+    from weighbridge.articles.text.token import Token
 
     Recognise = Callable[[Number], "Known | None"]
 

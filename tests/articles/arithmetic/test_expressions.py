@@ -8,7 +8,8 @@ import pytest
 from weighbridge.algebra.polynomial import Polynomial
 from weighbridge.articles.arithmetic.expressions import DEEPEST, Expression, longest_expression
 from weighbridge.articles.text.exact import UnreadableError, constant, evaluate_exactly, number_of
-from weighbridge.articles.text.tokens import MOST_DIGITS, Token, tokens
+from weighbridge.articles.text.token import Token
+from weighbridge.articles.text.tokens import MOST_DIGITS, tokens
 
 
 def read(text: str) -> tuple[list[Token], Expression]:

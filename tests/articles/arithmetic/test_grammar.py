@@ -3,7 +3,8 @@
 import pytest
 
 from weighbridge.articles.arithmetic.grammar import MOST_TOKENS, Statement, Unread, statements
-from weighbridge.articles.text.tokens import Token, tokens
+from weighbridge.articles.text.token import Token
+from weighbridge.articles.text.tokens import tokens
 
 
 def read(text: str) -> list[Statement | Unread]:

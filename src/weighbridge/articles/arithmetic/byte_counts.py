@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from weighbridge.articles.arithmetic.grammar import Side
     from weighbridge.articles.text.exact import Number
-    from weighbridge.articles.text.tokens import Token
+    from weighbridge.articles.text.token import Token
 
 _WIDTHS = (1, 4, 2, 8)  # bytes of a parameter; 1 also for a number that is bytes already
 _WIDTH = re.compile(r"(0?\.5|[1248]|16) ?B")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from weighbridge.algebra.expr import Tree
-    from weighbridge.articles.text.tokens import Token
+    from weighbridge.articles.text.token import Token
 
 DEEPEST = 40  # nested brackets and powers: more than in any article, less than Python's stack holds
 PHRASE = " "

@@ -26,7 +26,8 @@ from weighbridge.articles.arithmetic.expressions import (
 from weighbridge.articles.arithmetic.sets import without_sets
 from weighbridge.articles.text import terms
 from weighbridge.articles.text.exact import Number, UnreadableError
-from weighbridge.articles.text.tokens import UNKNOWN, Token
+from weighbridge.articles.text.token import Token
+from weighbridge.articles.text.tokens import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -18,7 +18,7 @@ from weighbridge.articles.arithmetic.expressions import OPERANDS, longest_expres
 from weighbridge.articles.arithmetic.figures import LEAST_KNOWN, literal_of
 from weighbridge.articles.text.exact import Number, UnreadableError
 from weighbridge.articles.text.powers_of_ten import with_powers_of_ten
-from weighbridge.articles.text.tokens import Token
+from weighbridge.articles.text.token import Token
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence

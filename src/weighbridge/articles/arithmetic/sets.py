@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from weighbridge.articles.text.tokens import Token
+    from weighbridge.articles.text.token import Token
 
 _IN = "∈"
 _SET = ("name", "word", "other")

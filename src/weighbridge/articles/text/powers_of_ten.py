@@ -11,7 +11,7 @@ from weighbridge.articles.text.lines import Stretch
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from weighbridge.articles.text.tokens import Token
+    from weighbridge.articles.text.token import Token
 
 LARGEST_EXPONENT = 40  # as of a number with an e
 _MANTISSA = re.compile(r"\d[\d,_]*(?:\.\d+)?")

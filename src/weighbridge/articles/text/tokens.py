@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 from itertools import takewhile
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from weighbridge.articles.text import terms
 from weighbridge.articles.text.exact import Number
 from weighbridge.articles.text.lines import Stretch
 from weighbridge.articles.text.powers_of_ten import with_powers_of_ten
+from weighbridge.articles.text.token import Token
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -20,31 +21,6 @@ LONGEST_LINE = 20_000  # characters; a longer line is not prose, and takes long 
 _SHORTEST_RATE = 3  # tokens: 16 bytes/
 UNKNOWN = "\N{REPLACEMENT CHARACTER}"
 """Stands for LaTeX that has no plain signs."""
-
-
-class Token(NamedTuple):
-    """A token of a line.
-
-    ``tight`` is true if there is no space before it. ``number`` is the value of a number, and
-    ``why`` the reason why a number cannot be read. ``start`` and ``end`` are its columns. A token
-    is in ``doubt`` if what stands beside it may belong to it: the 2 of 2AB, the 13 of 13, 476.
-    So is an asterisk, which may be markup.
-
-    Kinds are ``number``, ``name``, ``word``, ``op``, ``relation``, ``open``, ``close``,
-    ``separator`` and ``other``. The ``text`` of a sign is its meaning: ``*`` for every
-    multiplication sign.
-    """
-
-    kind: str
-    text: str
-    line: int
-    tight: bool = False
-    number: Number | None = None
-    why: str = ""
-    start: int = 0
-    end: int = 0
-    doubt: bool = False
-
 
 _SUPERSCRIPT = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ᵃᵇᵈᵉʰᵏᵐⁿᵗᵀ", "0123456789+-abdehkmntT")
 _SUPERSCRIPTS = re.compile("[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻]+")
