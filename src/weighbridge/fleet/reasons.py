@@ -21,7 +21,7 @@ def reason_of(error: WeighbridgeError) -> ReasonError:
     """Return the texts of an error's message.
 
     Example:
-        >>> error = WeighbridgeError("is too long", where="a.bin", values={"bytes": 3})
+        >>> error = WeighbridgeError("is not UTF-8 text", where="a.bin", values={"bytes": 3})
         >>> str(reason_of(error)) == str(error)
         True
     """
@@ -32,8 +32,8 @@ def reason_in_brief(reason: ReasonError, path: str, lang: str) -> str:
     """Return the message in a language, beside the path of the checkpoint, which is not repeated.
 
     Example:
-        >>> reason_in_brief(ReasonError("is too long", where="a.bin"), "a.bin", "en")
-        'is too long.'
+        >>> reason_in_brief(ReasonError("is not UTF-8 text", where="a.bin"), "a.bin", "en")
+        'is not UTF-8 text.'
     """
     where = reason.where
     if where == path:
