@@ -32,7 +32,7 @@ LFS_POINTER = Rule(
 PAGE = Rule(
     "html-page",
     "this is a page of HTML in place of the file",
-    "download the file itself, from the address that a button for downloads has",
+    "download the file itself, from the link behind the download button",
 )
 
 
