@@ -259,13 +259,13 @@ _SMALLEST_SHARE = 0.0005  # smaller shares would be shown as 0.0%
 
 
 def short(number: int) -> str:
-    """Write a count in short form: three digits and K, M, B or T (10^3, 10^6, 10^9, 10^12).
+    """Write a count in short form: three digits and K, M, B, T (10^12), P, E, Z or Y (10^24).
 
     Example:
-        >>> short(102_267_648), short(671_026_404_352), short(768)
-        ('102M', '671B', '768')
+        >>> short(102_267_648), short(671_026_404_352), short(768), short(16_730 * 10**12)
+        ('102M', '671B', '768', '16.7P')
     """
-    return _scaled(number, 1000, ("", "K", "M", "B", "T"))
+    return _scaled(number, 1000, ("", "K", "M", "B", "T", "P", "E", "Z", "Y"))
 
 
 def size(number_of_bytes: int) -> str:

@@ -12,7 +12,7 @@ function scaled(n: number, base: number, units: string[]): string {
   return `${at ? n.toFixed(n >= 99.95 ? 0 : n >= 9.995 ? 1 : 2) : Math.round(n)}${units[at]}`;
 }
 
-export const short = (n: Int): string => scaled(Number(n), 1000, ["", "K", "M", "B", "T"]);
+export const short = (n: Int): string => scaled(Number(n), 1000, ["", "K", "M", "B", "T", "P", "E", "Z", "Y"]);
 export const storedBytes = (n: Int, bits: number): string => scaled((Number(n) * bits) / 8, 1024, [" B", " KiB", " MiB", " GiB", " TiB", " PiB"]);
 
 export const bytes = (n: Int): string => storedBytes(n, 8);
