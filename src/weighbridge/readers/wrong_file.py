@@ -42,7 +42,7 @@ def wrong_file(path: str, start: bytes) -> CheckpointError | None:
     Example:
         >>> print(wrong_file("a.bin", b"<!DOCTYPE html>\n<html>"))
         a.bin: html-page: this is a page of HTML in place of the file. Download the file itself,
-        from the address that a button for downloads has.
+        from the link behind the download button.
         >>> wrong_file("a.bin", b"PK\x03\x04")
     """
     if start.startswith(_POINTER):
