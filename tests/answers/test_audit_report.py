@@ -272,3 +272,12 @@ def test_a_format_that_does_not_exist_is_refused(
 def test_a_passage_is_found_in_its_markup(original: str, passage: str, place: str | None) -> None:
     found = place_of_passage(original, passage)
     assert (found and original[slice(*found)]) == place
+
+
+@pytest.mark.parametrize("space", ["\N{NO-BREAK SPACE}", "\N{IDEOGRAPHIC SPACE}", "\N{EN QUAD}"])
+def test_a_space_of_any_kind_is_shown_as_one(space: str) -> None:
+    """Pages have no-break spaces around code, and Chinese paragraphs begin with wide ones."""
+    line = f"{space}A BERT, hidden size 768,{space}{space}with [CLS]: 768 * 768 = 589,825"
+    text = audit(text=line).text()
+    assert "\N{REPLACEMENT CHARACTER}" not in text
+    assert "768, with [CLS]: 768" in text

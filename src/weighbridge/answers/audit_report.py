@@ -103,14 +103,19 @@ def _excerpt(slips: Iterable[Slip]) -> str:
             start, end = min(start, place[0]), max(end, place[1])
         text = slip.text
     if len(text) <= _LONGEST or not end:
-        return shorten(text, str, _LONGEST)
+        return _in_one_line(text, _LONGEST)
     start, end = max(0, start - _AROUND), end + _AROUND
     shown = text[start:end].strip()
     if start:
         shown = f"… {shown}"
     if end < len(text):
         shown = f"{shown} …"
-    return shorten(shown, str, _LONGEST + 2 * _AROUND)
+    return _in_one_line(shown, _LONGEST + 2 * _AROUND)
+
+
+def _in_one_line(text: str, longest: int) -> str:
+    """Return the start of a text; a space of any kind is a space, as on a page."""
+    return shorten(" ".join(text.split()), str, longest)
 
 
 def _follow(follow: Follow, texts: AuditWords) -> str:
@@ -148,7 +153,7 @@ def _unread(audit: Audit, texts: AuditWords) -> tuple[Together, ...]:
     for item in audit.unread:
         if item.line not in code and _RESULT.search(item.text):
             why = texts.why(item.why, shorten(item.about, str))
-            text = shorten(item.text, str, _LONGEST)
+            text = _in_one_line(item.text, _LONGEST)
             lines.append(texts("unread_line", line=item.line, text=text, why=why))
         else:
             others += 1
