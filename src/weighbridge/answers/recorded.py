@@ -290,7 +290,7 @@ _LEAST_RUN = {"batch": 1, "sequence": 2, "target": 2, "past": 1}
 
 def _fields(weighing: Weighing) -> dict[str, Any]:
     model = weighing.model
-    return {**_rotated(model.given), **model.read}
+    return {**_rotated(model.given), **model.as_read}
 
 
 def _rotated(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -131,7 +131,7 @@ class Model(NamedTuple):
         return computed_fields(self.given, self.blueprint, self.where, set_by_hand)
 
     @property
-    def read(self) -> dict[str, Any]:
+    def as_read(self) -> dict[str, Any]:
         """The values that code reads: all that the config gives, and every field that matters."""
         return {**self.given, **self.fields, **self._alone}
 

@@ -18,7 +18,7 @@ _MOST_LOOKED_FOR = 10_000  # files; the number of all is text, and may be any
 
 SHARD_MISSING = Rule(
     "shard-missing",
-    "by the names of the files, the checkpoint has more of them than there are",
+    "by their names, more files belong to the checkpoint than are there",
     "fetch the missing files; a file that is given by its own path is read alone",
 )
 

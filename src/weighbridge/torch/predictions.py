@@ -78,7 +78,7 @@ def known_operations(
     known = operations.load_operations(name)
     if class_name not in known.class_names:
         return None, Note("no_class", {"family": name, "class_name": class_name})
-    if unheld := known.unheld(model.read):
+    if unheld := known.unheld(model.as_read):
         of = ", ".join(f"{field} = {shorten(value)}" for field, value in unheld.items())
         return None, Note("held", {"family": name, "fields": of})
     return known, Note(

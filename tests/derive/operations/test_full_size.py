@@ -125,7 +125,7 @@ def test_a_real_config_costs_what_torch_counts(
     config = config_of(values)
     rope = getattr(config, "rope_parameters", None) or {}
     turned = {"partial_rotary_factor": rope.get("partial_rotary_factor", 1.0)}
-    fields = {**turned, **found.read}
+    fields = {**turned, **found.as_read}
     if unheld := known.unheld(fields):
         pytest.skip(f"refused: recorded at other values than {unheld}")
     run = {"batch": BATCH, "sequence": SEQUENCE, "target": TARGET, "past": PAST}

@@ -59,7 +59,7 @@ class Costs:
     def __init__(self, model: Model, class_name: str) -> None:
         self._model, self._class_name = model, class_name
         self._operations = operations.load_operations(_OURS)
-        self.unheld = self._operations.unheld(model.read)
+        self.unheld = self._operations.unheld(model.as_read)
         """The fields of the config whose values differ from the recorded ones."""
         ledger = bind(model.blueprint, class_name, model.fields, _DTYPE)
         self._rows = [*ledger.rows, *ledger.buffers()]
