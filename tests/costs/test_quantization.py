@@ -283,6 +283,8 @@ def test_without_a_dtype_the_rest_is_in_16_bits_and_the_size_approximate() -> No
             {**FP8, "ignored_layers": ["model.layers.0.mlp"]},
             "the setting ignored_layers is not read",
         ),
+        ({**AWQ, "bits": 5}, "bits = 5"),  # AutoAWQ packs 4
+        ({"quant_method": "gptq", "bits": 5}, "bits = 5"),
         ({"quant_method": "fp8", "expert_dtype": "fp4"}, "expert_dtype = 'fp4'"),
     ],
 )
@@ -299,14 +301,18 @@ def test_an_unknown_packing_is_said_to_be_unknown(settings: dict[str, Any], reas
     assert weighing.to_dict()["quantization"]["reason"] == quantization.reason
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [None, {}, [], "awq", 4],
-)
+@pytest.mark.parametrize("settings", [None, {}, [], ""])
 def test_what_is_no_quantisation_changes_nothing(settings: object) -> None:
     config = {**LLAMA, "quantization_config": settings}
     assert quantization_of(config) is None
     assert weigh(config).bytes == weigh(LLAMA).bytes
+
+
+@pytest.mark.parametrize("settings", ["awq", 4])
+def test_settings_that_are_no_object_give_no_size(settings: object) -> None:
+    weighing = weigh({**LLAMA, "quantization_config": settings})
+    assert weighing.bytes is None
+    assert f"quantization_config = {settings!r} is no object" in " ".join(weighing.notes)
 
 
 @pytest.mark.parametrize("value", [0, -5, 10**9, True, "128", [128], None, 1.5])

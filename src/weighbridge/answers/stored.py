@@ -122,9 +122,7 @@ class StoredFiles:
             try:
                 self.elements(ledger)
             except UncoveredError as error:
-                what = (
-                    f"the files are quantised by {quantization.method}, and their size is unknown"
-                )
+                what = f"the files are quantised ({quantization.method}), their size is unknown"
                 yield f"{where}: {what}: {error}."
         layers = self.prediction_layers
         if layers is None:

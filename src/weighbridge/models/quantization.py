@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     Settings = Mapping[str, Any]
 
 _FIELD = "quantization_config"
+_UNKNOWN = "unknown"
 _OLD_FIELDS = ("compression_config",)
 _INSIDE = "text_config"
 """The sub-config of a language model, whose settings hold for the whole checkpoint."""
@@ -54,6 +55,9 @@ def quantization_of(config: Settings) -> Quantization | UnreadQuantization | Non
     """
     settings = _settings_of(config)
     if settings is None:
+        stated = config.get(_FIELD)
+        if stated:
+            return UnreadQuantization(_UNKNOWN, f"{_FIELD} = {shorten(stated)} is no object")
         return None
     method = _method(settings)
     if "expert_dtype" in config:
@@ -88,7 +92,7 @@ def _method(settings: Settings) -> str:
         return "bitsandbytes"
     if _as_dict(settings.get("producer")).get("name") == "modelopt":
         return "modelopt"
-    return "unknown"
+    return _UNKNOWN
 
 
 def _read(method: str, settings: Settings) -> Quantization:
