@@ -166,8 +166,7 @@ def _proved(asked: tuple[str, str, str], seed: str, until: float) -> str | None:
     subject.task_classes()
     if class_name != subject.base_class:
         subject.check_class(class_name)
-    image_tokens = images_in(class_name).get("tokens", "")
-    draws = Draws(subject, schema.load(family), fixed_fields(class_name), image_tokens)
+    draws = Draws(subject, schema.load(family), fixed_fields(class_name), images_in(class_name))
     proof = Proof(draws, class_name, data.read_toml(f"operations/{family}.toml"))
     recorded_run = costing.recorded_run
 

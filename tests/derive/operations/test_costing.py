@@ -53,8 +53,7 @@ def proof_of(family: str, raw: Any, class_name: str | None = None) -> Proof:
     class_name = class_name or raw["class"]
     if class_name != subject.base_class:
         subject.check_class(class_name)
-    image_tokens = images_in(class_name).get("tokens", "")
-    draws = Draws(subject, schema.load(family), fixed_fields(class_name), image_tokens)
+    draws = Draws(subject, schema.load(family), fixed_fields(class_name), images_in(class_name))
     return Proof(draws, class_name, raw)
 
 

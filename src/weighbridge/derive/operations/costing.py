@@ -181,8 +181,7 @@ class ClassDraft(NamedTuple):
 
 
 def _drafted(subject: Subject, blueprint: Blueprint, class_name: str, seed: int) -> ClassDraft:
-    image_tokens = images_in(class_name).get("tokens", "")
-    draws = Draws(subject, blueprint, fixed_fields(class_name), image_tokens)
+    draws = Draws(subject, blueprint, fixed_fields(class_name), images_in(class_name))
     if class_name != blueprint.base_class:
         subject.check_class(class_name)
     dice = random.Random(f"{class_name} {seed}")  # noqa: S311
@@ -242,8 +241,9 @@ def _raw(drafts: Mapping[str, ClassDraft]) -> dict[str, Any]:
     repeat = {letter: expression(blueprint.repeat[letter]) for letter in sorted(letters)}
     for count in repeat.values():
         used |= set(names_in(parse(count)))
-    if draws.image_tokens:
-        used |= set(names_in(draws.image_tokens))
+    images = {name: draws.images[name] for name in _OF_IMAGES if name in draws.images}
+    for tree in images.values():
+        used |= set(names_in(tree))
     used = used.difference(letters, RUN_NAMES)
     fields, computed = _origins(draws, used)
     raw = {
@@ -259,8 +259,8 @@ def _raw(drafts: Mapping[str, ClassDraft]) -> dict[str, Any]:
     }
     if computed:
         raw["computed"] = computed
-    if draws.image_tokens:
-        raw["images"] = {"tokens": expression(draws.image_tokens)}
+    if images:
+        raw["images"] = {name: expression(tree) for name, tree in images.items()}
     raw |= {kind: texts[kind] for kind in ALL_KINDS if texts[kind] or kind in _ALWAYS}
     if others:
         raw["classes"] = {
@@ -277,6 +277,7 @@ def _entries(texts: Texts) -> Iterator[tuple[str, str]]:
             yield from ((path, text) for text in of_path)
 
 
+_OF_IMAGES = ("tokens", "patch", "merged")
 _ALWAYS = ("forward", "backward", "saved")
 
 

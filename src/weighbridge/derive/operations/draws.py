@@ -37,6 +37,9 @@ _LONG = {"target": 29, "sequence": 41, "past": 53}
 and ``sequence`` is longer than either."""
 _SHORT_WITH_IMAGES = {"batch": 7, "images": 11, "short": 19}
 """The sizes themselves, which divide neither the square of a small grid, nor one more."""
+_SHORT_WITH_PATCHES = {"batch": 7, "images": 5, "short": 19}
+"""The same if a run says how large its images are: code goes through them one by one."""
+_TOKENS_OF_IMAGE = 13  # of each image, if the run says how many patches it has: a prime number
 _MOST_TOKENS_OF_IMAGE = 16  # so that the images of a draw fit in a sequence that is not too long
 _MOST_IMAGES = 3  # in each sequence of a draw in which everything is random
 _SIZES = {"grid": 2, "small": 2, "medium": 13, "large": 130}
@@ -46,6 +49,8 @@ _GRID = "grid"
 _KINDS = {*_WINDOWS, *_SIZES}
 _LEAST_SEQUENCE = 2  # of which one token is predicted
 _FEWEST_OF_A_TYPE = 2  # layers of each type, in draws that operations are found from
+PADDED = (32, 8)
+"""What memory-efficient attention pads its statistics, and the rows of a mask, to multiples of."""
 _MOST_PIECES = 4  # the most chunks of a random sequence
 _WHOLE_PIECES = 0.25  # the share of random sequences that have a whole number of them
 _MOST_BATCHES = 11  # a sequence one longer or shorter is no multiple of a batch of at most this
@@ -79,11 +84,12 @@ class Draws:
         subject: Subject,
         blueprint: Blueprint,
         fixed: Mapping[str, int] | None = None,
-        image_tokens: str = "",
+        images: Mapping[str, str] | None = None,
     ) -> None:
         self.subject, self.blueprint, self.fixed = subject, blueprint, fixed or {}
-        self.image_tokens = parse(image_tokens) if image_tokens else None
-        """The tokens of each image in a sequence; None if the class has no images in it."""
+        self.images = {name: parse(text) for name, text in (images or {}).items()}
+        """What `images_in` says of the images in a sequence; empty if the class has none."""
+        self.image_tokens = self.images.get("tokens")
         self.usual = {knob.path: knob.value for knob in subject.knobs({})}
         self._facts = data.read_toml("facts/running.toml")
 
@@ -195,6 +201,14 @@ class Draws:
         values: dict[str, Any] = self._facts["released"].get(self._family, {})
         return values
 
+    def _following(self, changes: Mapping[str, Any]) -> dict[str, list[int]]:
+        """Return the lists whose numbers follow from what is drawn, such as parts of a head."""
+        lists: dict[str, list[str]] = self._facts["lists"].get(self._family, {})
+        return {
+            name: [evaluate(parse(text), changes) for text in texts]
+            for name, texts in lists.items()
+        }
+
     @cached_property
     def made(self) -> dict[str, Any]:
         """What the config class makes of its fields, and a config may state nevertheless.
@@ -270,12 +284,16 @@ class Draws:
         return {**self._facts["fields"], **self._facts["families"].get(self._family, {}), **fixed}
 
     def _layers(self, layers: int) -> dict[str, int]:
-        """Return numbers of layers; where several are independent, each is another number."""
+        """Return numbers of layers; where several are independent, each is another number.
+
+        Those that are beside a list of types are as many as it has.
+        """
         counted = [("name", path) for path in self.layer_counts]
         repeated = [tree for tree in self.blueprint.repeat.values() if tree in counted]
-        more = {tree[1]: place for place, tree in enumerate(dict.fromkeys(repeated))}
-        if self.layer_types:
-            more = {}
+        apart = [tree[1] for tree in dict.fromkeys(repeated)]
+        if typed := {_parent(name) for name in self.layer_types}:
+            apart = ["", *(path for path in apart if _parent(path) not in typed)]
+        more = {path: place for place, path in enumerate(apart)}
         return {path: layers + more.get(path, 0) for path in self.layer_counts}
 
     @property
@@ -312,13 +330,23 @@ class Draws:
         tokens: int = evaluate(self.image_tokens, draw.names)
         return tokens
 
+    @cached_property
+    def patches_of_token(self) -> int:
+        """The patches that are merged into each token of an image; 0 if no run says how many."""
+        merged = self.images.get("merged")
+        return 0 if merged is None else evaluate(merged, self.constants) ** 2
+
     def _lengths(self, numbers: _Numbers) -> tuple[dict[str, int], dict[str, int]]:
         """Return the sizes of a run and the windows, as prime numbers.
 
         If sequences are cut into chunks, a long one has a prime number of them, too.
         """
         if self.image_tokens:
-            shared = numbers.reserved(_SHORT_WITH_IMAGES)
+            sizes = _SHORT_WITH_PATCHES if self.patches_of_token else _SHORT_WITH_IMAGES
+            shared = numbers.reserved(sizes)
+            if self.patches_of_token:
+                numbers.reserve(_TOKENS_OF_IMAGE)
+                shared["patches"] = _TOKENS_OF_IMAGE * self.patches_of_token
         else:
             least_sizes = _SHORT_IN_PIECES if self.chunks else _SHORT
             shared = {name: numbers.prime(least) for name, least in least_sizes.items()}
@@ -329,9 +357,9 @@ class Draws:
             whole = shared.pop("pieces") - 1
             over = max(over, whole * (self.chunk or windows["chunk"]) + 1)
             names = ("sequence", "past", "target", "choices")
-            return shared | {name: numbers.prime(over) for name in names}, windows
+            return shared | {name: numbers.length(over) for name in names}, windows
         over = max(over, shared.get("images", 0) * _MOST_TOKENS_OF_IMAGE + 1)
-        shared |= {name: numbers.prime(max(least, over)) for name, least in _LONG.items()}
+        shared |= {name: numbers.length(max(least, over)) for name, least in _LONG.items()}
         return shared, windows
 
     def _hides_a_product(self, draw: RunDraw, other: RunDraw) -> bool:
@@ -414,9 +442,11 @@ class Draws:
 
     def _with_images(self, draw: RunDraw, dice: random.Random) -> RunDraw:
         """Return a draw with some images, and as many more tokens in each sequence."""
-        images = dice.randint(0, _MOST_IMAGES)
-        draw = draw._replace(run={**draw.run, "images": images})
-        taken = images * self._tokens_of_image(draw)
+        sizes = {"images": dice.randint(0, _MOST_IMAGES)}
+        if self.patches_of_token:
+            sizes["patches"] = dice.randint(1, _MOST_TOKENS_OF_IMAGE) * self.patches_of_token
+        draw = draw._replace(run={**draw.run, **sizes})
+        taken = sizes["images"] * (self._tokens_of_image(draw) + 1)  # one may stand between them
         lengths = {name: draw.run[name] + taken for name in ("sequence", "past")}
         return draw._replace(run={**draw.run, **lengths})
 
@@ -455,7 +485,7 @@ class Draws:
             for path, tree in self.rules.items():
                 values = {**self.usual, **changes, **windows}
                 changes[path] = numbers.value(tree, path, values)
-            changes |= {**types, **self.released}
+            changes |= {**types, **self.released, **self._following(changes)}
             if numbers.is_distinct and not self._are_distinct(changes):
                 continue
             refused += 1
@@ -514,8 +544,11 @@ def _fields_of(path: str, tree: Tree) -> list[str]:
 
 
 def _beside(path: str, name: str) -> str:
-    parent = path.rpartition(".")[0]
-    return name if "." in name else f"{parent}.{name}".strip(".")
+    return name if "." in name else f"{_parent(path)}.{name}".strip(".")
+
+
+def _parent(path: str) -> str:
+    return path.rpartition(".")[0]
 
 
 def _is_kind(tree: Tree) -> bool:
@@ -535,6 +568,17 @@ def _in_order(rules: Mapping[str, Tree]) -> Iterator[tuple[str, Tree]]:
             raise ModelError("the rules of facts/running.toml go round in a circle")
         for path in ready:
             yield path, waiting.pop(path)
+
+
+def _is_told_from_padded(length: int) -> bool:
+    """Whether a length, one more, and its padded forms are different numbers.
+
+    Example:
+        >>> [length for length in (43, 47, 53, 59) if _is_told_from_padded(length)]
+        [43, 53]
+    """
+    padded = {-(-length // multiple) * multiple for multiple in PADDED}
+    return len(padded | {length + 1}) > len(PADDED)
 
 
 class _Numbers:
@@ -568,7 +612,14 @@ class _Numbers:
 
     def prime(self, least: int) -> int:
         """Return a prime number that will divide no other number."""
-        primes = (number for number in itertools.count(least) if self._is_new_prime(number))
+        return self._new_prime(itertools.count(least))
+
+    def length(self, least: int) -> int:
+        """Return a prime number that differs from what kernels pad it to, by more than 1."""
+        return self._new_prime(filter(_is_told_from_padded, itertools.count(least)))
+
+    def _new_prime(self, candidates: Iterable[int]) -> int:
+        primes = filter(self._is_new_prime, candidates)
         number = self._dice.choice(list(itertools.islice(primes, _PRIMES)))
         self._primes.add(number)
         return number

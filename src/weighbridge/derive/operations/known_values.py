@@ -127,8 +127,23 @@ def _copied(known: KnownValues, function: Any, args: Any, kwargs: Any) -> Any:
     return function(known.value(args[0]), **kwargs)
 
 
-def _nonzero(known: KnownValues, function: Any, args: Any, _: Any) -> torch.Tensor:
+def _counted(known: KnownValues, function: Any, args: Any, _: Any) -> torch.Tensor:
+    """Indices, of which the values say how many there are."""
     return known.like(function(known.value(args[0])))
+
+
+def _indexed(known: KnownValues, function: Any, args: Any, kwargs: Any) -> torch.Tensor:
+    """What masks select, by the indices where they are true."""
+    given, indices, *rest = args
+    plain: list[torch.Tensor | None] = []
+    for index in indices:
+        if index is None or index.dtype != torch.bool:
+            plain.append(index)
+        else:
+            plain += [known.like(at) for at in known.value(index).nonzero(as_tuple=True)]
+    indexed: torch.Tensor = function(given, plain, *rest, **kwargs)
+    known._follow(function, (given, plain, *rest), kwargs, indexed)
+    return indexed
 
 
 def _selected(known: KnownValues, _: Any, args: Any, __: Any) -> torch.Tensor:
@@ -142,7 +157,10 @@ def _selected(known: KnownValues, _: Any, args: Any, __: Any) -> torch.Tensor:
 _ANSWERS: dict[Any, Callable[..., Any]] = {
     _ATEN._local_scalar_dense: _scalar,
     _ATEN._to_copy: _copied,
-    _ATEN.nonzero: _nonzero,
+    _ATEN.nonzero: _counted,
+    _ATEN.repeat_interleave: _counted,
+    _ATEN.index: _indexed,
+    _ATEN.index_put_: _indexed,
     _ATEN.masked_select: _selected,
 }
 """What is answered from known values, by function."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.nn import functional
+from torch.utils._pytree import tree_map_only
 from transformers import PreTrainedModel, masking_utils
 from transformers.integrations import moe
 
@@ -59,6 +60,7 @@ def kernels_of(profile: KernelProfile, *, asks_for_values: bool = False) -> Iter
         replaced.append((functional, "scaled_dot_product_attention", _fused_attention))
     if asks_for_values:
         replaced.append((PreTrainedModel, "warn_if_padding_and_no_attention_mask", _no_warning))
+        replaced.append((torch, "tensor", _by_way_of_the_cpu))
     values = KnownValues() if asks_for_values else nullcontext()
     with _replacing(replaced), _dropping_as_cuda(), values:
         yield
@@ -94,6 +96,15 @@ def _unchecked(*_: Any) -> None:
 
 def _no_warning(*_: Any) -> None:
     """It warns of padding tokens only, and would look at values by a list of indices."""
+
+
+_usual_tensor = torch.tensor
+
+
+def _by_way_of_the_cpu(values: Any, *, device: Any = None, **settings: Any) -> torch.Tensor:
+    """A tensor of given numbers, whose values are known wherever it is made."""
+    values = tree_map_only(torch.Tensor, torch.Tensor.tolist, values)
+    return _usual_tensor(values, device="cpu", **settings).to(device)
 
 
 def _as_they_are(_: PreTrainedModel) -> None:

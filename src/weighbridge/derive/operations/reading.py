@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge.algebra.expr import evaluate, names_in, substitute
 from weighbridge.blueprint.operations import COMPUTE, PRODUCTS
-from weighbridge.derive.operations.draws import sums_in
+from weighbridge.derive.operations.draws import PADDED, sums_in
 from weighbridge.derive.operations.module_paths import ModulePaths
 from weighbridge.derive.operations.numbers import Numbers
 from weighbridge.derive.operations.runs import CACHE
@@ -31,9 +31,8 @@ WIDE = "F32"
 PROFILE_OF_PRODUCTS = "cuda-eager"  # other kernels hide products, and some compute them twice
 LENGTHS = ("sequence", "target", "past")
 """The sizes of a run that are lengths."""
-_PADDED = 32  # memory-efficient attention keeps statistics for a multiple of so many positions
-_ALIGNED = 8  # and a bias whose rows are padded to a multiple of so many columns
 _PARTS_OF_A_HEAD = (2, 4, 8)
+_WIDTHS_OF_HEADS = ("hidden_size", "embed_dim", "_embd", "d_model")  # of all heads together
 _ONCE: Tree = ("value", 1)
 _MOST_REPEATS = 6  # an operation that occurs more often is in a loop
 
@@ -74,7 +73,7 @@ class Memory:
         """The dims that occurred at a path of a kind."""
         self.dims_of_text: dict[str, tuple[Tree, ...]] = {}
         self.looped: dict[tuple[str, str], list[Phrase]] = {}
-        """The texts that are in loops over the pieces of a sequence, at a path of a kind."""
+        """The texts in loops over the pieces of a sequence, or over images, at a path of a kind."""
 
     @property
     def key_heads(self) -> dict[str, str]:
@@ -227,7 +226,7 @@ class Reading:
         looped = self._memory.looped.setdefault(place, [])
         for text in looped:
             rounds, once = evaluate(text.times, self._names[0]), text._replace(times=_ONCE)
-            if rounds <= counted[once]:
+            if 0 < rounds <= counted[once]:
                 counted[once] -= rounds
                 yield text
         for text, count in (+counted).items():
@@ -244,7 +243,10 @@ class Reading:
             else:
                 times, apart = self._rounds_of(rest)
                 yield from [text] * apart
-                yield text._replace(times=times)
+                loop = text._replace(times=times)
+                if "images" in names_in(times):
+                    looped.append(loop)
+                yield loop
 
     def _rounds_of(self, count: int) -> tuple[Tree, int]:
         """Return the rounds of a loop, and how often a text that occurs so often is outside it.
@@ -298,6 +300,8 @@ def _factors(
     for name in names:
         if name in LENGTHS:
             atoms += _of_length(("name", name), draws, windows)
+    if draws.patches_of_token and draws.image_tokens:
+        atoms.append(draws.image_tokens)
     dims = draws.blueprint.dims.values()
     atoms += dict.fromkeys(itertools.chain.from_iterable(map(sums_in, dims)))
     kernels = [("name", name) for name in draws.rules if "conv" in name]
@@ -315,7 +319,7 @@ def _of_length(length: Tree, draws: Draws, windows: Iterable[str]) -> list[Tree]
         pieces = pieces_of(length, chunk)
         atoms += [("+", chunk, ("value", 1)), pieces, ("+", pieces, ("value", 1))]
         atoms.append(_below_the_diagonal(chunk))
-    for multiple in (_PADDED, _ALIGNED):
+    for multiple in PADDED:
         atoms.append(("*", ("value", multiple), pieces_of(length, ("value", multiple))))
     kernels = [("name", name) for name in draws.rules if "conv" in name]
     return atoms + [("+", length, ("-", kernel, ("value", 1))) for kernel in kernels]
@@ -357,7 +361,5 @@ def _evaluated(dims: Sequence[Tree], names: Mapping[str, Any]) -> tuple[int, ...
 
 def _names_of_heads(names: Iterable[str]) -> list[str]:
     return [
-        name
-        for name in names
-        if "head" in name or name.endswith(("hidden_size", "_embd", "d_model")) or name == "dim"
+        name for name in names if "head" in name or name.endswith(_WIDTHS_OF_HEADS) or name == "dim"
     ]

@@ -116,36 +116,47 @@ def inputs(
     """
     names, dice = {**fields, **workload.names}, torch.Generator().manual_seed(seed)
     of_images = images_in(workload.class_name)
+    marks = of_images.get("marks")
     tensors = {}
     for name, text in _of_task(part, workload.class_name).items():
-        dims, _, bound = text.partition("<")
+        words, _, row = text.partition("=")
+        dims, _, bound = words.partition("<")
         shape = [evaluate(parse(dim), names) for dim in dims.split()]
-        if of_images and 0 in shape:
+        if of_images and (0 in shape or (name == marks and not workload.images)):
             continue  # of images, in a run without any
-        if bound:
+        if row:
+            values = [evaluate(parse(value), names) for value in row.split()]
+            tensor = torch.tensor(values).expand(shape)
+        elif bound:
             tensor = torch.randint(0, evaluate(parse(bound), names), shape, generator=dice)
         else:
             tensor = torch.rand(shape, generator=dice).to(DTYPES[workload.dtype])
-        if of_images and name == "input_ids":
-            _place_images(tensor, of_images, names)
+        if of_images and name in ("input_ids", marks):
+            _place_images(tensor, of_images, names, is_mark=name == marks)
         tensors[name] = tensor.to(device)
     return tensors
 
 
 def _place_images(
-    ids: torch.Tensor, of_images: Mapping[str, str], names: Mapping[str, Any]
+    ids: torch.Tensor, of_images: Mapping[str, str], names: Mapping[str, Any], *, is_mark: bool
 ) -> None:
-    """Let the first tokens of each sequence stand for its images, and no others.
+    """Let the first tokens of each sequence stand for its images, and no others; or mark them.
+
+    Images that are marked are told apart by a token between them.
 
     Raises:
         ModelError: the sequence is too short for its images.
     """
     token, tokens = (evaluate(parse(of_images[key]), names) for key in ("token", "tokens"))
-    taken = names["images"] * tokens
+    step = tokens + 1 if "marks" in of_images else tokens
+    starts = range(0, names["images"] * step, step)
+    taken = starts[-1] + tokens if starts else 0
     if taken > ids.shape[1]:
         raise ModelError(f"{taken} tokens of images do not fit in a sequence of {ids.shape[1]}")
-    ids[ids == token] = token - 1
-    ids[:, :taken] = token
+    if not is_mark:
+        ids[ids == token] = token - 1
+    for start in starts:
+        ids[:, start : start + tokens] = 1 if is_mark else token
 
 
 def images_in(class_name: str) -> dict[str, str]:
@@ -167,7 +178,7 @@ def sizes_of(class_name: str, part: str = "tasks") -> list[str]:
     """
     names: list[str] = []
     for text in _of_task(part, class_name).values():
-        for word in text.replace("<", " ").split():
+        for word in text.replace("<", " ").replace("=", " ").split():
             names += names_in(parse(word))
     return [name for name in dict.fromkeys(names) if name in RUN_NAMES]
 
