@@ -103,7 +103,7 @@ def test_the_archive_of_the_browser_answers_alone(tmp_path: Path) -> None:
     from weighbridge.site.archive import NOT_IN_BROWSERS, package_zip
 
     archive = tmp_path / "weighbridge.zip"
-    archive.write_bytes(package_zip(NOT_IN_BROWSERS))
+    archive.write_bytes(package_zip(NOT_IN_BROWSERS, for_site=True))
     code = (
         f"import sys; sys.path.insert(0, {str(archive)!r})\n"
         "from weighbridge.desk import answer\n"

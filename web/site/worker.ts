@@ -10,7 +10,7 @@ type Pyodide = {
     rmdir(path: string): void;
     mount(type: unknown, options: unknown, path: string): void;
     unmount(path: string): void;
-    writeFile(path: string, content: Uint8Array | string): void;
+    writeFile(path: string, content: Uint8Array | string, options?: { canOwn: boolean }): void;
     filesystems: { WORKERFS: unknown };
   };
   runPython(code: string): unknown;
@@ -24,7 +24,7 @@ const START = `
 import lzma, os, sys
 with lzma.open("/weighbridge.zip.xz") as packed, open("/weighbridge.zip", "wb") as archive:
     archive.truncate(UNPACKED_BYTES)
-    while piece := packed.read(1 << 20):
+    while piece := packed.read(1 << 18):
         archive.write(piece)
 os.remove("/weighbridge.zip.xz")
 sys.path.insert(0, "/weighbridge.zip")
@@ -51,7 +51,7 @@ async function boot(): Promise<Pyodide> {
   const base = new URL("pyodide/", import.meta.url).href;
   const { loadPyodide } = await import(`${base}pyodide.mjs`);
   const pyodide: Pyodide = await loadPyodide({ indexURL: base });
-  pyodide.FS.writeFile("/weighbridge.zip.xz", await packed);
+  pyodide.FS.writeFile("/weighbridge.zip.xz", await packed, { canOwn: true }); // without a copy
   pyodide.runPython(START);
   closeNetwork();
   return pyodide;

@@ -6,12 +6,15 @@ TOML takes longer than weighing a model. A checkout has no such folder and parse
 The package may be inside a zip file, as on Spark's workers. Its files are then read by the loader
 of the package, and its folders listed by `importlib.resources`, which takes longer to import than
 weighing a model. Files in a folder are opened directly.
+
+The site's archive holds the tables of families in compressed blocks, one after another by name. A
+block is unpacked when one of its tables is read, because all of them take 12 MB.
 """
 
 from __future__ import annotations
 
 import os
-from functools import cache
+from functools import cache, lru_cache
 
 from weighbridge.lean_typing import TYPE_CHECKING
 
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
 ROOT = os.path.dirname(os.path.abspath(__file__))
 COMPILED = "compiled"
 PREPARED = "prepared"  # a folder inside: results computed from the data
+BLOCKS = "blocks"  # a folder inside, in an archive: compressed tables of families
 
 LANGUAGES = ("en", "zh")
 """The languages of `words/`; the first one is the default."""
@@ -110,8 +114,60 @@ def _place(path: str) -> str:
     return os.path.join(ROOT, *path.split("/"))
 
 
+def table_family(path: str) -> str:
+    """Return the family of a compiled table that an archive may hold in a block; "" for others.
+
+    Example:
+        >>> table_family("compiled/operations/bert.ours.toml")
+        'bert'
+        >>> table_family("compiled/facts/roles.toml")
+        ''
+    """
+    top, _, inside = path.partition("/")
+    kind, _, name = inside.partition("/")
+    is_of_family = kind in _OF_FAMILIES or name.endswith(".trees")
+    return name.split(".")[0] if top == COMPILED and is_of_family else ""
+
+
+_OF_FAMILIES = ("blueprints", "flows", "operations")
+
+
 def _loaded_bytes(path: str) -> bytes:
-    """Return the content of a data file that is not in a folder.
+    """Return the content of a data file that is not in a folder."""
+    family = table_family(path)
+    if family and _first_families():
+        from bisect import bisect  # noqa: PLC0415  # only needed inside a site's archive
+
+        return _block(bisect(_first_families(), family) - 1)[path]
+    return _archived(path)
+
+
+@cache
+def _first_families() -> tuple[str, ...]:
+    """Return the first family of each block; () in an archive without blocks."""
+    import marshal  # noqa: PLC0415  # built in
+
+    try:
+        packed = _archived(f"{COMPILED}/{BLOCKS}/first")
+    except OSError:
+        return ()
+    first: tuple[str, ...] = marshal.loads(packed)  # noqa: S302  # our own file
+    return first
+
+
+@lru_cache(maxsize=2)
+def _block(number: int) -> dict[str, bytes]:
+    """Return the tables of one block by their paths."""
+    import lzma  # noqa: PLC0415  # only needed inside a site's archive
+    import marshal  # noqa: PLC0415  # built in
+
+    packed = _archived(f"{COMPILED}/{BLOCKS}/{number}.xz")
+    tables: dict[str, bytes] = marshal.loads(lzma.decompress(packed))  # noqa: S302  # our own file
+    return tables
+
+
+def _archived(path: str) -> bytes:
+    """Return the content of a file of the zip file that the package is in.
 
     The loader knows its zip file by the path in `sys.path`, as it stands there: Spark's workers
     have one with a dot in it.

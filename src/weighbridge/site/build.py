@@ -15,7 +15,7 @@ from weighbridge.answers.answer import Answer
 from weighbridge.errors import UsageError, WeighbridgeError
 from weighbridge.render.document import Document, Lines, Title
 from weighbridge.render.table import Table
-from weighbridge.site.archive import NOT_IN_BROWSERS, package_zip
+from weighbridge.site.archive import NOT_IN_BROWSERS, PACKING, package_zip
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,8 +60,6 @@ _HEADERS = f"""{_STRICT}/explore.html
   X-Content-Type-Options: nosniff
   Referrer-Policy: no-referrer
 """
-_WINDOW = {"id": lzma.FILTER_LZMA2, "preset": 9, "dict_size": 4 << 20, "lc": 4, "pb": 0}
-"""Unpacking takes as much memory as the window, 64 MiB in the preset; the rest suits text."""
 _OUR_FILES = ("page.js", "worker.js", "frame.js", "icon.svg")
 _LICENSES = f"""weighbridge {__version__}: Apache License 2.0.
 pylatexenc: MIT License, Copyright (c) 2021 Philippe Faist.
@@ -140,11 +138,11 @@ def _own_files(pyodide: str) -> Iterator[tuple[str, bytes]]:
     yield "explore.html", frame.format(frame_policy=FRAME_POLICY).encode()
     yield "explore.js", data.read_text("pages/explore.js").encode()
     yield "explore.css", page_style().encode()
-    package = package_zip(NOT_IN_BROWSERS, deflated=False)
+    package = package_zip(NOT_IN_BROWSERS, for_site=True)
     for name in _OUR_FILES:
         text = data.read_text(f"pages/site/{name}")
         yield name, text.replace("UNPACKED_BYTES", str(len(package))).encode()
-    yield "weighbridge.zip.xz", lzma.compress(package, filters=[_WINDOW])
+    yield "weighbridge.zip.xz", lzma.compress(package, filters=[PACKING])
     yield "licenses.txt", _LICENSES.format(pyodide=pyodide).encode()
     yield "_headers", _HEADERS.encode()
 
