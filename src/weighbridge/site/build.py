@@ -8,6 +8,9 @@ import os
 import re
 import shlex
 import shutil
+import subprocess
+import zipfile
+from io import BytesIO
 from typing import TYPE_CHECKING
 
 from weighbridge import __version__, data
@@ -30,6 +33,18 @@ PYODIDE_FILES = (
     "pyodide-lock.json",
     "python_stdlib.zip",
 )
+_LIBRARY = "python_stdlib.zip"
+_IN_PYODIDE = """
+import { readFileSync } from "node:fs";
+import { pathToFileURL } from "node:url";
+const folder = process.argv[1];
+const { loadPyodide } = await import(pathToFileURL(`${folder}/pyodide.mjs`).href);
+const pyodide = await loadPyodide({ indexURL: folder });
+pyodide.runPython(readFileSync(0, "utf8"));
+process.stdout.write(pyodide.globals.get("PACKED").toJs());
+"""
+"""Runs a script of Python from stdin in Pyodide, in node, and writes the bytes that it packed."""
+_LONGEST_SECONDS = 300
 POLICY = "; ".join(
     [
         "default-src 'none'",
@@ -64,7 +79,8 @@ _OUR_FILES = ("page.js", "worker.js", "frame.js", "icon.svg")
 _LICENSES = f"""weighbridge {__version__}: Apache License 2.0.
 pylatexenc: MIT License, Copyright (c) 2021 Philippe Faist.
 Pyodide {{pyodide}}: Mozilla Public License 2.0. Its source: https://github.com/pyodide/pyodide.
-CPython, which Pyodide contains: PSF License Version 2.
+CPython, which Pyodide contains: PSF License Version 2. Its library here is packed anew: some files
+are compiled, and what a page does not need is left out.
 Weighbridge Math, in explore.css, a subset of Latin Modern Math: GUST Font License.
 """
 
@@ -117,6 +133,10 @@ def build_site(folder: str, pyodide: str | None = None) -> BuiltSite:
                 file.write(content)
         for name in PYODIDE_FILES:
             shutil.copyfile(os.path.join(runtime, name), os.path.join(folder, "pyodide", name))
+        library = _packed_library(runtime)
+        if library:
+            with open(os.path.join(folder, "pyodide", _LIBRARY), "wb") as file:
+                file.write(library)
     except OSError as error:
         what = f"cannot be written: {error.strerror}"
         raise WeighbridgeError(what, where=folder, hint="give another folder") from None
@@ -145,6 +165,24 @@ def _own_files(pyodide: str) -> Iterator[tuple[str, bytes]]:
     yield "weighbridge.zip.xz", lzma.compress(package, filters=[PACKING])
     yield "licenses.txt", _LICENSES.format(pyodide=pyodide).encode()
     yield "_headers", _HEADERS.encode()
+
+
+def _packed_library(runtime: str) -> bytes:
+    """Return Python's library for the browser; b"" without a node that runs Pyodide."""
+    node = shutil.which("node")
+    if node is None:
+        return b""
+    script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "library.py")
+    command = [node, "--input-type=module", "-e", _IN_PYODIDE, os.path.abspath(runtime)]
+    with open(script, "rb") as source:
+        try:
+            ran = subprocess.run(  # noqa: S603  # node, with what was checked
+                command, stdin=source, capture_output=True, timeout=_LONGEST_SECONDS, check=False
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return b""
+    is_packed = ran.returncode == 0 and zipfile.is_zipfile(BytesIO(ran.stdout))
+    return ran.stdout if is_packed else b""
 
 
 def _without_colours(style: str) -> str:
