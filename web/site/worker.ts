@@ -39,6 +39,8 @@ FileReaderSync.prototype.readAsArrayBuffer = function (blob: Blob) {
   return realRead.call(this, blob);
 };
 
+const UNTOUCHED_BYTES = 1 << 27;
+
 const begun = performance.now();
 const ready = boot();
 ready.then(
@@ -50,11 +52,31 @@ async function boot(): Promise<Pyodide> {
   const packed = fetched("weighbridge.zip.xz");
   const base = new URL("pyodide/", import.meta.url).href;
   const { loadPyodide } = await import(`${base}pyodide.mjs`);
-  const pyodide: Pyodide = await loadPyodide({ indexURL: base });
-  pyodide.FS.writeFile("/weighbridge.zip.xz", await packed, { canOwn: true }); // without a copy
+  const pyodide: Pyodide = await loadPyodide({ indexURL: base, fsInit: lightly });
+  pyodide.FS.writeFile("/weighbridge.zip.xz", await packed);
   pyodide.runPython(START);
   closeNetwork();
   return pyodide;
+}
+
+// After WebAssembly has been compiled, and before Python starts.
+async function lightly(files: Pyodide["FS"]): Promise<void> {
+  // Files keep the bytes that they are given: Python's library and ours would otherwise be in memory twice.
+  const write = files.writeFile;
+  files.writeFile = (path, content) => write.call(files, path, content, { canOwn: true });
+  await collected();
+}
+
+// Chromium keeps what it buffered of WebAssembly, 22 MB, until it collects garbage, and would not do that while Python starts and its own
+// compiler needs most. A large buffer, never touched, so that it takes no memory, makes it collect now.
+async function collected(): Promise<void> {
+  try {
+    for (let left = 2; left > 0; left--) {
+      if (new ArrayBuffer(UNTOUCHED_BYTES).byteLength) await new Promise((done) => setTimeout(done));
+    }
+  } catch {
+    // There is no room for such a buffer: so be it.
+  }
 }
 
 async function fetched(name: string): Promise<Uint8Array> {
