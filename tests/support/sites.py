@@ -112,6 +112,25 @@ def drive(
     return found["seen"], found["errors"], foreign + asked
 
 
+def open_plainly(
+    site: Path, steps: Sequence[dict[str, Any]], profile: Path, browser: str
+) -> list[dict[str, Any]]:
+    """Open pages and drop files in Chromium without Playwright, which takes memory in the page."""
+    with serving(site) as (address, _):
+        script = {"browser": browser, "profile": str(profile), "steps": steps}
+        ran = subprocess.run(
+            ["node", str(WEB / "site" / "plain.mjs")],
+            input=json.dumps(script).replace("{site}", address),
+            capture_output=True,
+            text=True,
+            timeout=_SECONDS,
+            check=True,
+            env={**os.environ, "NODE_OPTIONS": ""},
+        )
+    seen: list[dict[str, Any]] = json.loads(ran.stdout)["seen"]
+    return seen
+
+
 def built(folder: Path) -> Path:
     """Build the site into a folder."""
     build_site(str(folder))

@@ -4,9 +4,9 @@ import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { chromium, firefox } from "playwright-core";
 import { misfits } from "../tests/misfits.mjs";
+import { FLAGS } from "./flags.mjs";
 
 const { browser: executablePath, proxy, steps, profile } = JSON.parse(readFileSync(0, "utf8"));
-const FLAGS = "--headless --no-sandbox --disable-gpu --disable-background-networking --disable-component-update --disable-sync --no-first-run".split(" ");
 const viewport = { width: 1280, height: 900 };
 // Firefox is driven over WebDriver BiDi. It asks for 127.0.0.1 itself, whatever its proxy is.
 const context = /firefox/.test(executablePath)
