@@ -348,8 +348,11 @@ class Draws:
                 numbers.reserve(_TOKENS_OF_IMAGE)
                 shared["patches"] = _TOKENS_OF_IMAGE * self.patches_of_token
         else:
-            least_sizes = _SHORT_IN_PIECES if self.chunks else _SHORT
-            shared = {name: numbers.prime(least) for name, least in least_sizes.items()}
+            shared = {}
+            for name, least in (_SHORT_IN_PIECES if self.chunks else _SHORT).items():
+                shared[name] = numbers.prime(least)
+                while self._is_beside_the_chunk(shared):
+                    shared[name] = numbers.prime(least)
         over = max(shared.values())
         windows = {kind: numbers.prime(max(least, over)) for kind, least in _WINDOWS.items()}
         over = max(windows.values())
@@ -361,6 +364,14 @@ class Draws:
         over = max(over, shared.get("images", 0) * _MOST_TOKENS_OF_IMAGE + 1)
         shared |= {name: numbers.length(max(least, over)) for name, least in _LONG.items()}
         return shared, windows
+
+    def _is_beside_the_chunk(self, run: Mapping[str, int]) -> bool:
+        """Whether the pieces of a batch are as many as a chunk has tokens, or one more or less.
+
+        Code may have sizes that are one more or less than its chunk, which they could be taken for.
+        """
+        pieces = run["batch"] * run.get("pieces", 0)
+        return self.chunk is not None and abs(pieces - self.chunk) <= 1
 
     def _hides_a_product(self, draw: RunDraw, other: RunDraw) -> bool:
         """Whether the product of two sizes is the same in two draws, as if it were a constant."""

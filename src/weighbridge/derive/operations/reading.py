@@ -7,8 +7,9 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weighbridge.algebra.expr import evaluate, names_in, substitute
-from weighbridge.blueprint.operations import COMPUTE, PRODUCTS
+from weighbridge.blueprint.operations import COMPUTE, PRODUCTS, TENSORS
 from weighbridge.derive.operations.draws import PADDED, sums_in
+from weighbridge.derive.operations.growing import Same, added_up, below_the_diagonal
 from weighbridge.derive.operations.module_paths import ModulePaths
 from weighbridge.derive.operations.numbers import Numbers
 from weighbridge.derive.operations.runs import CACHE
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from weighbridge.algebra.expr import Tree
     from weighbridge.derive.operations.draws import Draws, RunDraw
-    from weighbridge.derive.operations.runs import RecordedByKind, RecordedItem, RunMode
+    from weighbridge.derive.operations.runs import RecordedByKind, RunMode
 
 Found = Counter[tuple[str, str, tuple[int, ...]]]
 """How often a text occurs in a run, by kind and path, and by the indices of the path."""
@@ -74,11 +75,27 @@ class Memory:
         self.dims_of_text: dict[str, tuple[Tree, ...]] = {}
         self.looped: dict[tuple[str, str], list[Phrase]] = {}
         """The texts in loops over the pieces of a sequence, or over images, at a path of a kind."""
+        self.repeated: Counter[tuple[tuple[str, str], Phrase]] = Counter()
+        """How often texts occur at a path of a kind that occur often, and are in no loop."""
 
     @property
     def key_heads(self) -> dict[str, str]:
         """The heads of keys, with those of queries."""
         return self._family.key_heads
+
+    @property
+    def chunks(self) -> list[Tree]:
+        """The lengths of the pieces into which code cuts a sequence."""
+        return self._family.chunks
+
+    def loops_first(self, usual: Found) -> list[tuple[tuple[str, str, tuple[int, ...]], int]]:
+        """Return texts of a run with their numbers, those in loops first where one is repeated.
+
+        With a single piece, a tensor of a round is as large as one of all pieces. Which of them is
+        missing then must not depend on which was found first.
+        """
+        places = {" ".join(place) for place, _ in self.repeated}
+        return sorted(usual.items(), key=lambda item: item[0][0] in places and _is_once(item[0][1]))
 
     def pieces(self, mode: str) -> list[Tree]:
         """Return the numbers of pieces into which a sequence is cut."""
@@ -139,7 +156,7 @@ class Reading:
     ) -> None:
         self._memory, self._setting, self._runs, self._learns = memory, setting, runs, learns
         self._usual: dict[tuple[str, tuple[int, ...]], list[tuple[Tree, ...]]] = {}
-        for (path, text, indices), count in (usual or {}).items():
+        for (path, text, indices), count in memory.loops_first(usual or Counter()):
             dims = [memory.dims_of_text[text]] * count
             self._usual.setdefault((path, indices), []).extend(dims)
         edge = dict(setting.edge)
@@ -164,7 +181,7 @@ class Reading:
                 text = self._text(kind, same)
                 if text is None:
                     return None
-                by_path.setdefault(same[0].path, []).append(text)
+                by_path.setdefault(same.path, []).append(text)
             for path, texts in by_path.items():
                 template, indices = self._memory.template(kind, path)
                 for text in self._with_loops((kind, template), texts):
@@ -173,35 +190,47 @@ class Reading:
                     found[f"{kind} {template}", text.text, indices] += 1
         return found
 
-    def _aligned(self, kind: str) -> Iterator[tuple[RecordedItem, ...]]:
-        """Yield the operations of a kind, each as it was in all runs."""
+    def _aligned(self, kind: str) -> Iterable[Same]:
+        """Return the operations of a kind, each as it was in all runs."""
         lists = [recorded[kind] for recorded in self._runs]
         outlines = [[(item.path, item.dtype) for item in items] for items in lists]
         if any(outline != outlines[0] for outline in outlines):
             raise ModelError(f"the operations ({kind}) differ between sizes")
-        yield from zip(*lists, strict=True)
+        aligned: Iterable[Same] = [
+            Same(items[0].path, items[0].dtype, tuple(item.numbers for item in items))
+            for items in zip(*lists, strict=True)
+        ]
+        for chunk in self._memory.chunks if kind in TENSORS else ():
+            aligned = added_up(aligned, chunk, evaluate(chunk, self._names[0]))
+        return aligned
 
-    def _text(self, kind: str, same: Sequence[RecordedItem]) -> Phrase | None:
+    def _text(self, kind: str, same: Same) -> Phrase | None:
         """Return an operation as a text: with dims that are known at its path, if they fit."""
-        dtype = COMPUTE if same[0].dtype == self._setting.dtype != WIDE else same[0].dtype
-        template, indices = self._memory.template(kind, same[0].path)
-        amounts = [recorded.numbers for recorded in same]
+        dtype = COMPUTE if same.dtype == self._setting.dtype != WIDE else same.dtype
+        template, indices = self._memory.template(kind, same.path)
         usual = self._usual.get((f"{kind} {template}", indices), [])
         known = self._memory.known.setdefault((kind, template), [])
         for dims in (*usual, *self._of_one_head(known), *known):
-            if [_evaluated(dims, names) for names in self._names] == amounts:
+            if self._fits(dims, same):
                 if dims in usual:
                     usual.remove(dims)
                 return Phrase(dtype, dims)
         if not self._learns:
             return None
-        values_of_dims = zip(*(recorded.numbers for recorded in same), strict=True)
+        values_of_dims = zip(*same.numbers, strict=True)
         try:
-            dims = tuple(map(self._numbers.expressed, values_of_dims))
+            dims = (*map(self._numbers.expressed, values_of_dims), *same.rounds)
         except ModelError as error:
-            raise ModelError(f"{kind} {same[0].path}: {error.what}") from None
+            raise ModelError(f"{kind} {same.path}: {error.what}") from None
         known.append(dims)
         return Phrase(dtype, dims)
+
+    def _fits(self, dims: tuple[Tree, ...], same: Same) -> bool:
+        """Whether dims are those of an operation in all runs, and of as many rounds if it grows."""
+        count = len(dims) - len(same.rounds)
+        if dims[count:] != same.rounds:
+            return False
+        return tuple(_evaluated(dims[:count], names) for names in self._names) == same.numbers
 
     def _of_one_head(self, known: Iterable[tuple[Tree, ...]]) -> Iterator[tuple[Tree, ...]]:
         """Yield known dims of all query heads as those of the key head, in runs with only one.
@@ -234,30 +263,38 @@ class Reading:
             for name in self._memory.loops:  # of shared layers, each of which may do it twice
                 loops, rest = divmod(rest, self._names[0][name])
                 yield from [text._replace(times=("name", name))] * loops
-            if rest <= _MOST_REPEATS:
-                yield from [text] * rest
-            elif pieces := self._in_pieces(rest):
-                loops = [text._replace(times=times) for times in pieces]
-                looped += loops
-                yield from loops
-            else:
-                times, apart = self._rounds_of(rest)
-                yield from [text] * apart
-                loop = text._replace(times=times)
-                if "images" in names_in(times):
-                    looped.append(loop)
-                yield loop
+            yield from self._rest_with_loops(place, text, rest)
 
-    def _rounds_of(self, count: int) -> tuple[Tree, int]:
+    def _rest_with_loops(self, place: tuple[str, str], text: Phrase, count: int) -> list[Phrase]:
+        """Return a text that is in no known loop: as often as it occurs, or in new loops."""
+        if count <= max(_MOST_REPEATS, self._memory.repeated[place, text]):
+            return [text] * count
+        if pieces := self._in_pieces(count):
+            loops = [text._replace(times=times) for times in pieces]
+            self._memory.looped[place] += loops
+            return loops
+        times, apart = self._rounds_of(count)
+        if times is None:
+            self._memory.repeated[place, text] = apart
+            return [text] * apart
+        loop = text._replace(times=times)
+        if "images" in names_in(times):
+            self._memory.looped[place].append(loop)
+        return [text] * apart + [loop]
+
+    def _rounds_of(self, count: int) -> tuple[Tree | None, int]:
         """Return the rounds of a loop, and how often a text that occurs so often is outside it.
 
-        Where a batch is 1, a tensor of a loop over a sequence may be as large as some others.
+        Where a batch is 1, a tensor of a loop over a sequence may be as large as some others. The
+        rounds are a length, or a number of layers; they are None if neither is there so often.
         """
         for apart in range(_MOST_REPEATS + 1):
             times = self._rounds.expressed((count - apart,) * len(self._runs))
             if not set(LENGTHS).isdisjoint(names_in(times)):
                 return times, apart
-        return self._rounds.expressed((count,) * len(self._runs)), 0
+        times = self._rounds.expressed((count,) * len(self._runs))
+        counts = set(itertools.chain.from_iterable(map(names_in, self._memory.counts)))
+        return (None, count) if counts.isdisjoint(names_in(times)) else (times, 0)
 
     def _in_pieces(self, count: int) -> list[Tree]:
         """Return the loops over the pieces of a sequence in which a text occurs so often.
@@ -318,21 +355,11 @@ def _of_length(length: Tree, draws: Draws, windows: Iterable[str]) -> list[Tree]
         atoms += [chunk] if chunk[0] == "value" else []
         pieces = pieces_of(length, chunk)
         atoms += [("+", chunk, ("value", 1)), pieces, ("+", pieces, ("value", 1))]
-        atoms.append(_below_the_diagonal(chunk))
+        atoms.append(below_the_diagonal(chunk))
     for multiple in PADDED:
         atoms.append(("*", ("value", multiple), pieces_of(length, ("value", multiple))))
     kernels = [("name", name) for name in draws.rules if "conv" in name]
     return atoms + [("+", length, ("-", kernel, ("value", 1))) for kernel in kernels]
-
-
-def _below_the_diagonal(chunk: Tree) -> Tree:
-    """Return how many numbers of a square matrix are below its diagonal: a solver reads them.
-
-    Example:
-        >>> evaluate(_below_the_diagonal(("value", 64)), {})
-        2016
-    """
-    return ("//", ("*", chunk, ("-", chunk, ("value", 1))), ("value", 2))
 
 
 def _of_heads(names: Iterable[str]) -> list[Tree]:
@@ -346,6 +373,10 @@ def _of_heads(names: Iterable[str]) -> list[Tree]:
 def pieces_of(length: Tree, chunk: Tree) -> Tree:
     """Return the number of pieces into which code cuts a sequence."""
     return ("ceil", ("/", length, chunk))
+
+
+def _is_once(text: str) -> bool:
+    return " x " not in text
 
 
 def _as_compute(text: str) -> str:
