@@ -159,7 +159,7 @@ def test_a_real_config_costs_what_torch_counts(
     assert costs.saved_for_backward_bytes(stepped, "BF16") == sum(held_now.values())
 
 
-# The sizes of Qwen3.5-0.8B, with four layers.
+# The sizes of Qwen3.5-0.8B, Qwen3-Next and Kimi-Linear-48B-A3B, with four layers.
 IN_CHUNKS: dict[str, dict[str, Any]] = {
     "qwen3_5_text": {
         "hidden_size": 1024,
@@ -182,7 +182,22 @@ IN_CHUNKS: dict[str, dict[str, Any]] = {
         "num_key_value_heads": 2,
         "vocab_size": 151936,
     },
+    "kimi_linear": {
+        "hidden_size": 2304,
+        "intermediate_size": 9216,
+        "moe_intermediate_size": 1024,
+        "num_experts": 32,
+        "num_experts_per_token": 8,
+        "kv_lora_rank": 512,
+        "qk_nope_head_dim": 128,
+        "qk_rope_head_dim": 64,
+        "v_head_dim": 128,
+        "num_attention_heads": 32,
+        "vocab_size": 163840,
+    },
 }
+ONE_KIND_OF_HEADS = ("kimi_linear",)
+"""Those whose linear attention has as many heads of keys as of values."""
 LENGTHS = ((1, 64, 63), (2, 128, 64), (1, 100, 2), (3, 200, 65))
 """Batches, sequences and pasts: whole chunks of 64 tokens, and others."""
 
@@ -191,19 +206,24 @@ LENGTHS = ((1, 64, 63), (2, 128, 64), (1, 100, 2), (3, 200, 65))
 @pytest.mark.parametrize(
     ("family", "dtype"),
     # torch's product of groups, that of the experts, takes BF16 alone on the meta device
-    [("qwen3_5_text", "BF16"), ("qwen3_5_text", "F32"), ("qwen3_next", "BF16")],
+    [
+        ("qwen3_5_text", "BF16"),
+        ("qwen3_5_text", "F32"),
+        ("qwen3_next", "BF16"),
+        ("kimi_linear", "BF16"),
+    ],
 )
 @pytest.mark.parametrize("value_heads", [16, 32])
 def test_linear_attention_in_chunks_costs_what_torch_counts(
     family: str, dtype: str, value_heads: int, monkeypatch: Any
 ) -> None:
     monkeypatch.setattr(transformers.masking_utils, "find_packed_sequence_indices", lambda _: None)
+    heads = {"linear_num_key_heads": 16, "linear_num_value_heads": value_heads}
     fields: dict[str, Any] = {
         **IN_CHUNKS[family],
         "num_hidden_layers": 4,
         "layer_types": [*["linear_attention"] * 3, "full_attention"],
-        "linear_num_key_heads": 16,
-        "linear_num_value_heads": value_heads,
+        **({"linear_num_heads": value_heads} if family in ONE_KIND_OF_HEADS else heads),
     }
     found = models.find({"model_type": family, **fields})
     known = operations.load_operations(family)
