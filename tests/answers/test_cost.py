@@ -343,6 +343,7 @@ def test_json_has_plain_integers(capsys: pytest.CaptureFixture[str]) -> None:
         "dtype": "BF16",
         "training": True,
         "images": None,
+        "patches": None,
         "decode": False,
     }
     assert main(["cost", LLAMA, "--json"]) == 0

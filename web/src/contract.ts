@@ -42,6 +42,8 @@ export interface RunOf extends Partial<Record<Kind, OperationOf[]>> {
   dtype: string;
   /** The tokens of a sequence that stand for an image, if the class reads images. */
   image?: number;
+  /** The pixels on each side of that image, if a run says how large its images are. */
+  image_side?: number;
   bytes: number;
   training: Record<"compute" | "parameters" | "gradients" | "states" | "each" | "updated" | "temporaries", number> & { optimizer: string; precision: string; scores: boolean };
   prefill: number;

@@ -86,7 +86,9 @@ function commands(explorer: Explorer, running: Running, run: Run, isTrained: boo
   const image = running.image(), train = isTrained ? " --train" : "", all = [`weighbridge cost ${model} ${batch}${sequence}${train}`];
   if (isTrained) all.push(`weighbridge train ${model} --on H100 ${batch} --seq ${run.sequence}${explorer.checkpointing ? " --checkpointing full" : ""}`);
   if (running.has("stepped")) all.push(`weighbridge cache ${model} --context ${run.context} ${batch} --dtype ${dtype}`, `weighbridge serve ${model} --on H100 --context ${run.context} ${batch} --weights ${dtype}`);
-  const images = image ? `<p class="said">${escape(explorer.word("images", { tokens: count(image) }))}<br>${inWords(`weighbridge cost ${model} ${batch} --images 1${train}`)}</p>` : "";
+  const side = running.data.image_side, size = side ? ` --image-size ${side}x${side}` : "";
+  const said = explorer.word(side ? "images_of_size" : "images", { tokens: count(image ?? 0), side: side ?? "" });
+  const images = image ? `<p class="said">${escape(said)}<br>${inWords(`weighbridge cost ${model} ${batch} --images 1${size}${train}`)}</p>` : "";
   return `${images}<p class="said">${escape(explorer.word("commands"))}<br>${all.map(inWords).join("<br>")}</p>`;
 }
 

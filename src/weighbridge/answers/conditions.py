@@ -207,6 +207,8 @@ def with_minima(formula: Polynomial, letters: Letters) -> Polynomial:
         >>> context, window = map(Polynomial.of, ("context", "window"))
         >>> with_minima(inside * context + (1 - inside) * window, letters)
         Polynomial('min(context, window)')
+        >>> with_minima(Polynomial.of("1 if images > 0 else 0") * Polynomial.of("images"), letters)
+        Polynomial('images')
     """
     factors = {factor for monomial in formula.terms for factor, _ in monomial}
     for factor in sorted(factors):
@@ -219,9 +221,11 @@ def with_minima(formula: Polynomial, letters: Letters) -> Polynomial:
 def _comparison(factor: str, condition: Tree, letters: Letters) -> _Comparison:
     kind, *sides = condition
     lower, upper = sides if kind == "<" else sides[::-1]
-    least = _ONE
-    if lower != ("value", 1):  # which is the least size of a run
-        least = Polynomial.whole(("min", lower, upper))
+    least = Polynomial.whole(("min", lower, upper))
+    if lower == ("value", 1):  # which is the least size of a run
+        least = _ONE
+    elif lower == ("value", 0) and upper[0] == "name":  # such as images, of which there may be none
+        least = Polynomial({})
     return _Comparison(factor, letters.of(lower), letters.of(upper), least)
 
 

@@ -6,6 +6,7 @@ from functools import cached_property
 
 from weighbridge import units
 from weighbridge.answers.answer import TabularAnswer
+from weighbridge.answers.images import NO_IMAGES, images_of_run
 from weighbridge.answers.recorded import (
     beyond_positions,
     check_positions,
@@ -13,7 +14,6 @@ from weighbridge.answers.recorded import (
     recorded,
     recorded_dtype,
 )
-from weighbridge.blueprint.bind import bound_size
 from weighbridge.costs import costs
 from weighbridge.costs.attribution import Attribution
 from weighbridge.costs.figures import BYTES, FLOPS, MOVED, OF_CHECKPOINTING, OF_TRAINING
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from weighbridge.answers.data_table import DataTable
+    from weighbridge.answers.images import Images
     from weighbridge.answers.recorded import RecordedModel
     from weighbridge.blueprint.operations import Operation
     from weighbridge.models.find import Described
@@ -43,7 +44,7 @@ class Run(NamedTuple):
 
     ``sequence`` is None if only a step is asked for, and ``past`` is None without a step. A decoder
     reads ``target`` tokens beside those of its encoder. Each sequence has ``images`` among its
-    tokens; None if none are asked for.
+    tokens, of ``patches`` each if its size is not the config's; None if none are asked for.
     """
 
     batch: int
@@ -54,6 +55,7 @@ class Run(NamedTuple):
     dtype: str
     training: bool
     images: int | None = None
+    patches: int | None = None
 
     @property
     def names(self) -> dict[str, Any]:
@@ -64,6 +66,7 @@ class Run(NamedTuple):
             "target": self.target or self.sequence,
             "past": self.past or self.sequence,
             "images": self.images or 0,
+            "patches": self.patches or 0,
             **PROFILES[self.profile].names,
             "dtype": recorded_dtype(self.dtype),
             "training": self.training,
@@ -81,6 +84,7 @@ def cost(  # noqa: PLR0913  # each is a word of its own for the user
     past: int | None = None,
     decode: bool = False,
     images: int | None = None,
+    image_size: tuple[int, int] | None = None,
     profile: str | None = None,
     dtype: str | None = None,
     fields: Mapping[str, Any] | None = None,
@@ -100,6 +104,7 @@ def cost(  # noqa: PLR0913  # each is a word of its own for the user
         past: the tokens in the cache before the step.
         decode: with a step: one more token for each sequence, after ``past`` tokens.
         images: the images in each sequence, of a model that reads images among its tokens.
+        image_size: their height and width in pixels, of a model that reads images of any size.
         profile: the kernels: ``"cuda-flash"``, the default, ``"cuda-math"``, ``"cuda-eager"``,
             ``"cpu"`` or ``"cpu-eager"``.
         dtype: the dtype of weights and activations; by default as for `weigh`.
@@ -119,10 +124,10 @@ def cost(  # noqa: PLR0913  # each is a word of its own for the user
     sizes = {"batch": batch, "seq": sequence, "target": target, "past": past, "images": images}
     _check_run(sizes, decode=decode)
     found = recorded(model, class_name, fields=fields, dtype=dtype, strict=strict)
-    of_images = _tokens_of_images(found, images)
+    shown = images_of_run(found, images, image_size)
     if sequence is None and not decode:
-        sequence = SEQUENCE + of_images
-    _check_room({"seq": sequence, "past": past}, images, of_images)
+        sequence = SEQUENCE + shown.tokens
+    shown.check_room({"seq": sequence, "past": past})
     dtype, chosen, notes = kernels_of_run(found, profile, training=train)
     if decode and not found.has("step"):
         raise ModelError(
@@ -131,7 +136,9 @@ def cost(  # noqa: PLR0913  # each is a word of its own for the user
     _check_lengths(found, sequence, target, train=train)
     if past is not None:
         check_positions(found, "past", past, after=1)
-    return RunCost(found, Run(batch, sequence, target, past, chosen, dtype, train, images), notes)
+    sizes_of_images = (shown.number, shown.patches)
+    run = Run(batch, sequence, target, past, chosen, dtype, train, *sizes_of_images)
+    return RunCost(found, run, notes, shown)
 
 
 def _check_run(sizes: Mapping[str, int | None], *, decode: bool) -> None:
@@ -145,35 +152,6 @@ def _check_run(sizes: Mapping[str, int | None], *, decode: bool) -> None:
         )
     if past is not None and not decode:
         raise UsageError("--past needs --decode", hint="add --decode, or drop --past")
-
-
-def _tokens_of_images(found: RecordedModel, images: int | None) -> int:
-    """Return how many tokens of each sequence stand for its images.
-
-    Raises:
-        UsageError: the class reads no images among its tokens.
-    """
-    if images is None:
-        return 0
-    if found.known.image_tokens is None:
-        raise UsageError(
-            f"{found.class_name} reads no images among its tokens",
-            values={"images": images},
-            hint="drop --images",
-        )
-    tokens = bound_size(found.known.image_tokens, found.names())
-    return images * tokens
-
-
-def _check_room(lengths: Mapping[str, int | None], images: int | None, of_images: int) -> None:
-    """Refuse a sequence that is shorter than its images."""
-    for option, tokens in lengths.items():
-        if tokens is not None and tokens < of_images:
-            raise UsageError(
-                "the sequence is shorter than its images",
-                values={option: tokens, "images": images, "image_tokens": of_images},
-                hint=f"give --{option} {of_images} or more",
-            )
 
 
 def _check_lengths(
@@ -291,15 +269,22 @@ class RunCost(TabularAnswer):
 
     groupings = GROUPINGS
 
-    def __init__(self, found: RecordedModel, run: Run, notes: Iterable[str] = ()) -> None:
-        self.found, self.run, self._notes = found, run, tuple(notes)
+    def __init__(
+        self,
+        found: RecordedModel,
+        run: Run,
+        notes: Iterable[str] = (),
+        shown: Images = NO_IMAGES,
+    ) -> None:
+        self.found, self.run, self._notes, self._shown = found, run, tuple(notes), shown
         self.names = found.names(**run.names)
 
     @property
     def notes(self) -> list[str]:
         """Notes on how the config was read, on the kernels and on the positions."""
         tokens = max(self.run.target or self.run.sequence or 0, (self.run.past or -1) + 1)
-        notes = [*self.found.notes, *self._notes, *beyond_positions(self.found, tokens)]
+        notes = [*self.found.notes, *self._notes, *self._shown.notes()]
+        notes += beyond_positions(self.found, tokens)
         if self.found.uses("choices"):
             notes.append(f"each sequence is given with {self.names['choices']} choices")
         if self.run.training and self.found.weighing.model.given.get(_CHECKPOINTING) is True:
@@ -478,8 +463,7 @@ class RunCost(TabularAnswer):
         for end in ends:
             check_size(option, end)
         if name != "batch":
-            of_images = _tokens_of_images(self.found, self.run.images)
-            _check_room({option: ends[0]}, self.run.images, of_images)
+            self._shown.check_room({option: ends[0]})
             check_positions(self.found, option, ends[-1], after=int(name == "past"))
 
     def groups(self, by: str = "component") -> list[CostGroup]:

@@ -25,7 +25,14 @@ if TYPE_CHECKING:
     from weighbridge.answers.recorded import RecordedModel
     from weighbridge.blueprint.operations import OperationTemplate
 
-RUN_LETTERS = {"batch": "b", "sequence": "s", "past": "p", "context": "c", "images": "n"}
+RUN_LETTERS = {
+    "batch": "b",
+    "sequence": "s",
+    "past": "p",
+    "context": "c",
+    "images": "n",
+    "patches": "g",
+}
 CONTEXT = {"past": parse("context - 1")}
 """A cache is written by the tokens in it: those before a step, and its own."""
 _LONGEST: dict[str, Tree] = {
@@ -92,7 +99,7 @@ class RunLettering(Lettering):
     def least_of(self, name: str) -> int | None:
         """Return the least value of a size of the model or of the run."""
         if name in self.sizes_of_run:
-            return int(name != "images")
+            return int(name not in ("images", "patches"))
         return super().least_of(name)
 
     def decided(self) -> dict[str, Any]:

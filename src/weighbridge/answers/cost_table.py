@@ -69,6 +69,8 @@ def _run_heading(cost: RunCost, texts: Mapping[str, str]) -> str:
         settings.append(texts["target"].format(size=units.count(cost.names["target"])))
     if run.images is not None:
         settings.append(texts["images"].format(size=units.count(run.images)))
+    if run.patches is not None:
+        settings.append(texts["patches"].format(size=units.count(run.patches)))
     if run.past is not None:
         settings.append(texts["past"].format(size=units.count(run.past)))
     settings += [run.dtype, run.profile]

@@ -62,6 +62,7 @@ _USUAL_RUN = {
     "batch": 1,
     "choices": 2,
     "images": 0,
+    "patches": 0,
     "attention": "eager",
     "device": "cpu",
     "dtype": "F32",
@@ -159,6 +160,10 @@ class Operations:
             name: parse(text) for name, text in raw.get("tied", {}).items()
         }
         """The fields that a config may state only as they follow from others: no run drew them."""
+        self.listed: dict[str, Tree] = {
+            name: parse(text) for name, text in raw.get("listed", {}).items()
+        }
+        """The lists of layers of which no item may be beyond them, with how many there are."""
         self.computed: dict[str, Tree] = {
             name: parse(text) for name, text in raw.get("computed", {}).items()
         }
@@ -166,6 +171,10 @@ class Operations:
         images = raw.get("images", {})
         self.image_tokens: Tree | None = parse(images["tokens"]) if images else None
         """The tokens that stand for each image among those of a sequence."""
+        self.image_patch: Tree | None = parse(images["patch"]) if "patch" in images else None
+        """The pixels on each side of a patch, if a run says how large its images are."""
+        self.image_merged: Tree | None = parse(images["merged"]) if "merged" in images else None
+        """The patches on each side of what becomes one token, in that case."""
         self._templates: dict[tuple[str, str], tuple[OperationTemplate, ...]] = {}
         self._names: dict[tuple[str, str], frozenset[str]] = {}
         self._widths: dict[str, tuple[Tree, ...]] = {}
@@ -235,14 +244,19 @@ class Operations:
 
     @property
     def whole(self) -> tuple[Tree, ...]:
-        """That the fields which must follow from others are quotients without a remainder.
+        """That quotients leave no remainder, and that lists name no layers beyond the last.
 
         Example:
             >>> [source(rule) for rule in load_operations("mixtral").whole]
             ['hidden_size % num_attention_heads == 0']
         """
         quotients = (tree for tree in self.tied.values() if tree[0] == "//")
-        return tuple(("==", ("%", *tree[1:]), ("value", 0)) for tree in quotients)
+        rules: list[Tree] = [("==", ("%", *tree[1:]), ("value", 0)) for tree in quotients]
+        for name, count in self.listed.items():
+            largest = ("max", ("name", name))
+            is_empty = ("==", ("len", ("name", name)), ("value", 0))
+            rules.append(("or", is_empty, ("<", largest, count)))
+        return tuple(rules)
 
     def check_sizes(self, class_name: str, kind: str, names: Mapping[str, Any]) -> None:
         """Refuse sizes that no run had, and with which operations of a kind are others.
@@ -270,7 +284,7 @@ class Operations:
             if not evaluate(rule, names):
                 raise ModelError(
                     f"the operations of {self.family} were recorded only with {source(rule)}",
-                    values={name: names[name] for name in names_in(rule)},
+                    values={name: _shown_value(names[name]) for name in names_in(rule)},
                     hint=_MEASURE,
                 )
         self._check_rotated(kind, names)
@@ -500,6 +514,11 @@ class _Binding:
         return tuple(holding)
 
 
+def _shown_value(value: Any) -> Any:
+    """Return the value of a field as a message shows it: a list with its items."""
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else value
+
+
 def _last(name: str) -> str:
     return name.rpartition(".")[2]
 
@@ -638,8 +657,8 @@ def check_operations(raw: Raw, where: str = "") -> None:
 
 _TEXTS = ("family", "source", "kernels", "class")
 _TABLES = (
-    *("repeat", "fields", "computed", "held", "types", "unstated", "tied", "images", "classes"),
-    "proof",
+    *("repeat", "fields", "computed", "held", "types", "unstated", "tied", "listed", "images"),
+    *("classes", "proof"),
     *ALL_KINDS,
 )
 _REQUIRED = {"format", *_TEXTS, *KINDS, "fields", "held", "proof"}

@@ -38,6 +38,14 @@ _IMAGES = Option(
 )
 
 
+_IMAGE_SIZE = Option(
+    "--image-size",
+    metavar="HxW",
+    help="height and width of each image in pixels, such as 448x672, if a model reads images of "
+    "any size",
+)
+
+
 def _cost_options() -> Iterable[Addable]:
     from weighbridge.answers.cost import GROUPINGS
     from weighbridge.costs.profiles import PROFILES
@@ -72,6 +80,7 @@ def _cost_options() -> Iterable[Addable]:
         ),
         Option("--past", type=int, metavar="N", help="tokens in the cache before the step"),
         _IMAGES,
+        _IMAGE_SIZE,
         PROFILE.but(
             help="the kernels, which decide what is saved: "
             f"{', '.join(PROFILES)}; by default cuda-flash",
@@ -89,6 +98,7 @@ def _cost_options() -> Iterable[Addable]:
 
 def _cost(options: argparse.Namespace) -> RunCost:
     from weighbridge.answers.cost import cost
+    from weighbridge.answers.images import image_size_called
 
     return cost(
         options.model,
@@ -100,6 +110,7 @@ def _cost(options: argparse.Namespace) -> RunCost:
         past=options.past,
         decode=options.decode,
         images=options.images,
+        image_size=image_size_called(options.image_size) if options.image_size else None,
         profile=options.profile,
         dtype=options.dtype,
         fields=fields(options.fields),

@@ -81,6 +81,7 @@ _NOTES_OF_OPERATIONS = {
     "types": "the types that layers had",
     "unstated": "what a config means that leaves one of these out",
     "tied": "fields that must be what follows from others",
+    "listed": "lists of layers, and how many layers there are",
     "images": "the tokens that stand for each image in a sequence",
     "repeat": "how many values each index takes: 0, 1, …",
     "forward": "matrix products of eager attention: batch, rows, inner, columns",

@@ -52,7 +52,9 @@ SEQUENCE, CONTEXT = 2048, 8192
 """The tokens of a sequence and of a cache that a page begins with, if there are positions."""
 _OPTIMIZER, _PRECISION, _ENGINE, _ANY_DEVICE = "adamw", "master", "plain", "H100"
 _KINDS = ("forward", "backward", "saved", "checkpointed", "stepped", "step")
-_USUAL = ("choices", "images")
+_IMAGE_SIDE = 448
+"""The pixels on each side of an image, if a run says how large its images are."""
+_USUAL = ("choices", "images", "patches")
 """The names of a run, besides its sizes, that a page does not change: no images, for one."""
 _IN_TRAINING = ("forward", "backward", "saved", "checkpointed")
 _AFTER, _CORE, _DIVIDED = 2, 4, 8
@@ -148,10 +150,19 @@ class _RunOfPage:
     def _as_rules(self, rules: Iterable[Tree]) -> list[list[Any]]:
         return [[source(rule), self.table.number(rule)] for rule in rules]
 
-    def _of_images(self) -> dict[str, int]:
-        """Return how many tokens of a sequence stand for an image, if the class reads images."""
-        tokens = self.known.image_tokens
-        return {} if tokens is None else {"image": self.table.number(tokens)}
+    def _of_images(self) -> dict[str, Any]:
+        """Return how many tokens of a sequence stand for an image, if the class reads images.
+
+        Where a run says how large its images are, it is an image of a usual size.
+        """
+        known = self.known
+        if known.image_tokens is None:
+            return {}
+        if known.image_patch is None or known.image_merged is None:
+            return {"image": self.table.number(known.image_tokens)}
+        side = ("*", known.image_patch, known.image_merged)
+        rows = ("//", ("value", _IMAGE_SIDE), side)
+        return {"image": self.table.number(("*", rows, rows)), "image_side": _IMAGE_SIDE}
 
     def _held(self) -> dict[str, list[Any]]:
         """Return the values that fields must keep, of those that a dial could change.

@@ -241,9 +241,9 @@ def _raw(drafts: Mapping[str, ClassDraft]) -> dict[str, Any]:
     repeat = {letter: expression(blueprint.repeat[letter]) for letter in sorted(letters)}
     for count in repeat.values():
         used |= set(names_in(parse(count)))
-    images = {name: draws.images[name] for name in _OF_IMAGES if name in draws.images}
-    for tree in images.values():
-        used |= set(names_in(tree))
+    more = _more_tables(draws, repeat.values())
+    for text in itertools.chain.from_iterable(map(dict.values, more.values())):
+        used |= set(names_in(parse(text)))
     used = used.difference(letters, RUN_NAMES)
     fields, computed = _origins(draws, used)
     raw = {
@@ -259,8 +259,7 @@ def _raw(drafts: Mapping[str, ClassDraft]) -> dict[str, Any]:
     }
     if computed:
         raw["computed"] = computed
-    if images:
-        raw["images"] = {name: expression(tree) for name, tree in images.items()}
+    raw |= more
     raw |= {kind: texts[kind] for kind in ALL_KINDS if texts[kind] or kind in _ALWAYS}
     if others:
         raw["classes"] = {
@@ -268,6 +267,20 @@ def _raw(drafts: Mapping[str, ClassDraft]) -> dict[str, Any]:
             for name in others
         }
     return raw
+
+
+def _more_tables(draws: Draws, counts: Iterable[str]) -> dict[str, dict[str, str]]:
+    """Return the tables of lists whose lengths are counts of layers, and of images."""
+    counts = [*counts]
+    tables = {
+        "listed": {name: of for name, of in draws.listed.items() if f"len({name})" in counts},
+        "images": {name: draws.images[name] for name in _OF_IMAGES if name in draws.images},
+    }
+    return {
+        table: {name: expression(tree) for name, tree in trees.items()}
+        for table, trees in tables.items()
+        if trees
+    }
 
 
 def _entries(texts: Texts) -> Iterator[tuple[str, str]]:

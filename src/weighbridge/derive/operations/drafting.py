@@ -142,7 +142,7 @@ class Drafting:
     def _other_layers(self, name: str) -> tuple[int, ...]:
         """Return the indices of the layers that a list does not have."""
         draw = self.draws[0]
-        layers = max(draw.changes[count] for count in self.family.layer_counts)
+        layers = min(draw.changes[count] for count in self.family.layer_counts)
         return tuple(at for at in range(layers) if at not in draw.changes[name])
 
     @cached_property

@@ -111,6 +111,16 @@ class Draws:
         lists: list[str] = self._facts["indices"].get(self._family, [])
         return lists
 
+    @property
+    def listed(self) -> dict[str, Tree]:
+        """The lists of indices of layers, with how many layers there are."""
+        return {
+            name: ("name", count)
+            for name in self.index_lists
+            for count in self.layer_counts
+            if _parent(name) == _parent(count)
+        }
+
     @cached_property
     def windows(self) -> list[str]:
         """The fields that are windows or chunks, at which operations change."""
@@ -361,8 +371,10 @@ class Draws:
             over = max(over, whole * (self.chunk or windows["chunk"]) + 1)
             names = ("sequence", "past", "target", "choices")
             return shared | {name: numbers.length(over) for name in names}, windows
-        over = max(over, shared.get("images", 0) * _MOST_TOKENS_OF_IMAGE + 1)
-        shared |= {name: numbers.length(max(least, over)) for name, least in _LONG.items()}
+        images = shared.get("images", 0)
+        over = max(over, images * _MOST_TOKENS_OF_IMAGE + 1)
+        apart = (shared["batch"], images) if images else ()
+        shared |= {name: numbers.length(max(least, over), apart) for name, least in _LONG.items()}
         return shared, windows
 
     def _is_beside_the_chunk(self, run: Mapping[str, int]) -> bool:
@@ -588,8 +600,11 @@ def _is_told_from_padded(length: int) -> bool:
         >>> [length for length in (43, 47, 53, 59) if _is_told_from_padded(length)]
         [43, 53]
     """
-    padded = {-(-length // multiple) * multiple for multiple in PADDED}
-    return len(padded | {length + 1}) > len(PADDED)
+    return len({*_padded(length), length + 1}) > len(PADDED)
+
+
+def _padded(length: int) -> list[int]:
+    return [-(-length // multiple) * multiple for multiple in PADDED]
 
 
 class _Numbers:
@@ -625,9 +640,17 @@ class _Numbers:
         """Return a prime number that will divide no other number."""
         return self._new_prime(itertools.count(least))
 
-    def length(self, least: int) -> int:
-        """Return a prime number that differs from what kernels pad it to, by more than 1."""
-        return self._new_prime(filter(_is_told_from_padded, itertools.count(least)))
+    def length(self, least: int, apart: Iterable[int] = ()) -> int:
+        """Return a prime number that differs from what kernels pad it to, by more than 1.
+
+        What they pad it to is no multiple of the numbers ``apart``.
+        """
+        lengths = filter(_is_told_from_padded, itertools.count(least))
+        return self._new_prime(
+            length
+            for length in lengths
+            if all(padded % number for padded in _padded(length) for number in apart)
+        )
 
     def _new_prime(self, candidates: Iterable[int]) -> int:
         primes = filter(self._is_new_prime, candidates)

@@ -127,7 +127,7 @@ def _copied(known: KnownValues, function: Any, args: Any, kwargs: Any) -> Any:
     return function(known.value(args[0]), **kwargs)
 
 
-def _counted(known: KnownValues, function: Any, args: Any, _: Any) -> torch.Tensor:
+def _indices(known: KnownValues, function: Any, args: Any, _: Any) -> torch.Tensor:
     """Indices, of which the values say how many there are."""
     return known.like(function(known.value(args[0])))
 
@@ -157,8 +157,8 @@ def _selected(known: KnownValues, _: Any, args: Any, __: Any) -> torch.Tensor:
 _ANSWERS: dict[Any, Callable[..., Any]] = {
     _ATEN._local_scalar_dense: _scalar,
     _ATEN._to_copy: _copied,
-    _ATEN.nonzero: _counted,
-    _ATEN.repeat_interleave: _counted,
+    _ATEN.nonzero: _indices,
+    _ATEN.repeat_interleave: _indices,
     _ATEN.index: _indexed,
     _ATEN.index_put_: _indexed,
     _ATEN.masked_select: _selected,

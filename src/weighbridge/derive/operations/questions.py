@@ -107,6 +107,13 @@ class RunQuestions:
                 yield ("not in", item, earlier_types), _COST_OF_LAYER  # the first of its type
         for name, letter in itertools.product(self._draws.index_lists, known):
             yield _first_of(name, letter), _COST_OF_LAYER
+            taken = ("len", ("name", name))  # as many layers take what the listed ones put out
+            yield ("<", ("name", letter), taken), _COST_OF_LAYER + 1
+            before = ("-", ("name", letter), ("value", 1))  # its output is kept for those, too
+            yield ("in", before, ("name", name)), _COST_OF_LAYER + 1
+        for name, count in self._draws.listed.items():
+            last = ("-", count, ("value", 1))
+            yield ("in", last, ("name", name)), _COST_OF_LAYER + 1
         for part in self._asked_by_the_blueprint(set(known)):
             yield part, _COST_OF_KNOWN
             if part[0] in (">=", "<"):  # the first layer of these

@@ -32,6 +32,8 @@ WIDE = "F32"
 PROFILE_OF_PRODUCTS = "cuda-eager"  # other kernels hide products, and some compute them twice
 LENGTHS = ("sequence", "target", "past")
 """The sizes of a run that are lengths."""
+IMAGES = "images"
+"""The size of a run that counts the images of a sequence, which code may go through one by one."""
 _PARTS_OF_A_HEAD = (2, 4, 8)
 _WIDTHS_OF_HEADS = ("hidden_size", "embed_dim", "_embd", "d_model")  # of all heads together
 _ONCE: Tree = ("value", 1)
@@ -278,7 +280,7 @@ class Reading:
             self._memory.repeated[place, text] = apart
             return [text] * apart
         loop = text._replace(times=times)
-        if "images" in names_in(times):
+        if IMAGES in names_in(times):
             self._memory.looped[place].append(loop)
         return [text] * apart + [loop]
 
@@ -286,11 +288,11 @@ class Reading:
         """Return the rounds of a loop, and how often a text that occurs so often is outside it.
 
         Where a batch is 1, a tensor of a loop over a sequence may be as large as some others. The
-        rounds are a length, or a number of layers; they are None if neither is there so often.
+        rounds are a length, images or a number of layers; None if none of them is there so often.
         """
         for apart in range(_MOST_REPEATS + 1):
             times = self._rounds.expressed((count - apart,) * len(self._runs))
-            if not set(LENGTHS).isdisjoint(names_in(times)):
+            if not {*LENGTHS, IMAGES}.isdisjoint(names_in(times)):
                 return times, apart
         times = self._rounds.expressed((count,) * len(self._runs))
         counts = set(itertools.chain.from_iterable(map(names_in, self._memory.counts)))

@@ -27,9 +27,8 @@ def settle_held(raw: dict[str, Any]) -> None:
     held = {name: value for name, value in raw["held"].items() if not isinstance(value, list)}
     settling = _Settling(held)
     raw["repeat"] = {letter: settling.expression(text) for letter, text in raw["repeat"].items()}
-    if "computed" in raw:
-        texts = raw["computed"].items()
-        raw["computed"] = {name: settling.expression(text) for name, text in texts}
+    for table in raw.keys() & {"computed", "images"}:
+        raw[table] = {name: settling.expression(text) for name, text in raw[table].items()}
     raw["fields"] = {name: default for name, default in raw["fields"].items() if name not in held}
     for section in (raw, *raw.get("classes", {}).values()):
         for kind in section.keys() & {*ALL_KINDS}:

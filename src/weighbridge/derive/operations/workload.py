@@ -119,22 +119,29 @@ def inputs(
     marks = of_images.get("marks")
     tensors = {}
     for name, text in _of_task(part, workload.class_name).items():
-        words, _, row = text.partition("=")
-        dims, _, bound = words.partition("<")
-        shape = [evaluate(parse(dim), names) for dim in dims.split()]
-        if of_images and (0 in shape or (name == marks and not workload.images)):
+        tensor = _input(text, names, dice)
+        if of_images and (0 in tensor.shape or (name == marks and not workload.images)):
             continue  # of images, in a run without any
-        if row:
-            values = [evaluate(parse(value), names) for value in row.split()]
-            tensor = torch.tensor(values).expand(shape)
-        elif bound:
-            tensor = torch.randint(0, evaluate(parse(bound), names), shape, generator=dice)
-        else:
-            tensor = torch.rand(shape, generator=dice).to(DTYPES[workload.dtype])
         if of_images and name in ("input_ids", marks):
             _place_images(tensor, of_images, names, is_mark=name == marks)
+        if tensor.is_floating_point():
+            tensor = tensor.to(DTYPES[workload.dtype])
         tensors[name] = tensor.to(device)
     return tensors
+
+
+def _input(text: str, names: Mapping[str, Any], dice: torch.Generator) -> torch.Tensor:
+    """Return an input as its text says: with given rows, of random integers, or of numbers."""
+    words, _, row = text.partition("=")
+    dims, _, bound = words.partition("<")
+    shape, values = (
+        [evaluate(parse(word), names) for word in part.split()] for part in (dims, row)
+    )
+    if values:
+        return torch.tensor(values).expand(shape)
+    if bound:
+        return torch.randint(0, evaluate(parse(bound), names), shape, generator=dice)
+    return torch.rand(shape, generator=dice)
 
 
 def _place_images(
