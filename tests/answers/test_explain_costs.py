@@ -10,6 +10,7 @@ from chinese import english_in
 
 import weighbridge as wb
 from weighbridge import data
+from weighbridge.blueprint import operations, schema
 from weighbridge.cli import main
 from weighbridge.errors import ModelError
 from weighbridge.render.table import COLUMNS, width
@@ -62,6 +63,18 @@ def test_an_encoder_has_no_cache() -> None:
     text = wb.explain("bert-base-chinese", costs=True).text()
     assert "\nThe cache\n" not in text
     assert "\nThe cache\n" in wb.explain(LLAMA, costs=True).text()
+
+
+@pytest.mark.parametrize("family", sorted({*operations.available()} & {*schema.families()}))
+def test_every_recorded_family_has_an_article(family: str) -> None:
+    class_name = operations.load_operations(family).base_class
+    try:
+        flops = f"{wb.cost(family, class_name, train=True).to_dict()['forward_matmul_flops']:,}"
+    except ModelError as refused:
+        pytest.skip(f"its defaults are refused: {refused}")
+    for lang in ("en", "zh"):
+        article = wb.explain(family, class_name, costs=True).text(lang)
+        assert flops in flat(article.partition("\n\n")[0])
 
 
 @pytest.mark.parametrize("lang", ["en", "zh"])

@@ -11,6 +11,7 @@ from weighbridge.answers.recorded import (
     beyond_positions,
     check_positions,
     check_size,
+    learned_positions,
     recorded,
     recorded_dtype,
 )
@@ -97,7 +98,7 @@ def cost(  # noqa: PLR0913  # each is a word of its own for the user
         class_name: as for `weigh`; its operations must be recorded.
         batch: the sequences in a batch.
         sequence: the tokens in each sequence, with those of its images; by default 128 beside its
-            images, or none if only a step is asked for.
+            images, or as many as it has positions, and none if only a step is asked for.
         target: the tokens that the decoder of an encoder-decoder reads; by default as many as its
             encoder.
         train: with a backward pass, and what is saved for it, with and without checkpointing.
@@ -126,7 +127,7 @@ def cost(  # noqa: PLR0913  # each is a word of its own for the user
     found = recorded(model, class_name, fields=fields, dtype=dtype, strict=strict)
     shown = images_of_run(found, images, image_size)
     if sequence is None and not decode:
-        sequence = SEQUENCE + shown.tokens
+        sequence = usual_tokens(found, shown.tokens)
     shown.check_room({"seq": sequence, "past": past})
     dtype, chosen, notes = kernels_of_run(found, profile, training=train)
     if decode and not found.has("step"):
@@ -139,6 +140,16 @@ def cost(  # noqa: PLR0913  # each is a word of its own for the user
     sizes_of_images = (shown.number, shown.patches)
     run = Run(batch, sequence, target, past, chosen, dtype, train, *sizes_of_images)
     return RunCost(found, run, notes, shown)
+
+
+def usual_tokens(found: RecordedModel, of_images: int = 0) -> int:
+    """Return the tokens of a sequence if none are given, as many as the model has positions for.
+
+    Example:
+        >>> usual_tokens(recorded("llama")), usual_tokens(recorded("clip"))
+        (128, 77)
+    """
+    return min([SEQUENCE + of_images, *learned_positions(found).values()])
 
 
 def _check_run(sizes: Mapping[str, int | None], *, decode: bool) -> None:

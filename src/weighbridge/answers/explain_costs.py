@@ -32,10 +32,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
+    from weighbridge.algebra.expr import Tree
     from weighbridge.algebra.polynomial import Polynomial
     from weighbridge.answers.cost import RunCost
     from weighbridge.models.find import Described
     from weighbridge.render.document import Block
+
+_NO_IMAGES: dict[str, Tree] = {"images": ("value", 0), "patches": ("value", 0)}
+"""An article is about sequences of text."""
 
 
 def explain_costs(  # noqa: PLR0913  # each is a word of its own for the user
@@ -124,7 +128,7 @@ class _CostWriter:
                 {**names, "training": training},
                 found.run.dtype,
                 free=True,
-                instead=CONTEXT,
+                instead={**CONTEXT, **_NO_IMAGES},
             )
             for training in (True, False)
         )

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from weighbridge import data, units
 from weighbridge.answers.cache import Cache, dtype_of_cache, with_cache
-from weighbridge.answers.cost import SEQUENCE, Run, RunCost, kernels_of_run
+from weighbridge.answers.cost import Run, RunCost, kernels_of_run, usual_tokens
 from weighbridge.answers.cost_formula import CONTEXT, RUN_LETTERS, FormulaWriter
 from weighbridge.answers.formula import ClosedForm, Formulas, NamedFormula
-from weighbridge.answers.recorded import learned_positions, recorded
+from weighbridge.answers.recorded import recorded
 from weighbridge.costs.figures import BYTES, FLOPS
 from weighbridge.errors import UsageError
 from weighbridge.render.document import Aside
@@ -80,7 +80,7 @@ def _of_run(found: RecordedModel, asked: RunAsked) -> _Subject:
     """Return the FLOPs of a run, or the bytes that it saves."""
     is_trained = asked.train or asked.of == "saved"
     dtype, profile, notes = kernels_of_run(found, asked.profile, training=is_trained)
-    tokens = _usual_tokens(found)
+    tokens = usual_tokens(found)
     past = None
     if asked.of == "flops" and found.has("step"):
         past = max(tokens - 1, 1)
@@ -107,16 +107,11 @@ def _of_cache(found: RecordedModel, asked: RunAsked, dtype: str | None) -> _Subj
             values={"dtype": held},
             hint="use --dtype with fp8 or a wider one; `weighbridge cache` takes any",
         )
-    context = _usual_tokens(found)
+    context = usual_tokens(found)
     cache = Cache(found, context, 1, held)
     names = {**cache.names(context, 1), "context": context}
     counted = (_RunQuantity("stepped", "cache_bytes", cache.cache_bytes),)
     return _Subject(found, asked, counted, names, held, {"dtype": held}, tuple(cache.notes))
-
-
-def _usual_tokens(found: RecordedModel) -> int:
-    """Return the tokens at which formulas are evaluated: those of `cost`, if there is room."""
-    return min([SEQUENCE, *learned_positions(found).values()])
 
 
 class RunClosedForm(ClosedForm):
