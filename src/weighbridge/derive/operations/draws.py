@@ -370,10 +370,11 @@ class Draws:
             whole = shared.pop("pieces") - 1
             over = max(over, whole * (self.chunk or windows["chunk"]) + 1)
             names = ("sequence", "past", "target", "choices")
-            return shared | {name: numbers.length(over) for name in names}, windows
+            apart = [shared["batch"]]
+            return shared | {name: numbers.length(over, apart) for name in names}, windows
         images = shared.get("images", 0)
         over = max(over, images * _MOST_TOKENS_OF_IMAGE + 1)
-        apart = (shared["batch"], images) if images else ()
+        apart = [shared["batch"], images] if images else []
         shared |= {name: numbers.length(max(least, over), apart) for name, least in _LONG.items()}
         return shared, windows
 
