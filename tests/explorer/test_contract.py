@@ -12,10 +12,12 @@ import explored
 import pytest
 
 import weighbridge as wb
+from weighbridge.algebra.expr import evaluate
+from weighbridge.blueprint.operations import load_operations
 from weighbridge.errors import WeighbridgeError
 from weighbridge.explorer.contract import CHECKS, contract
-from weighbridge.explorer.running import RUNS
-from weighbridge.explorer.settings import explicit_config, following_fields
+from weighbridge.explorer.running import RUNS, run_of_page
+from weighbridge.explorer.settings import Bench, explicit_config, following_fields
 from weighbridge.explorer.trees import TreeTable
 from weighbridge.models.find import find
 
@@ -37,7 +39,7 @@ FLOWS = (
     "swin",
     "whisper",
 )
-RECORDED = ("bert", "llama", "deepseek_v3", "gpt_oss", "t5", "mamba", "llava")
+RECORDED = ("bert", "llama", "deepseek_v3", "gpt_oss", "t5", "mamba", "llava", "qwen3_vl")
 needs_node = pytest.mark.skipif(
     shutil.which("node") is None or not (WEB / "node_modules/esbuild").is_dir(),
     reason="the page's script needs node, and `npm ci` in web/",
@@ -123,6 +125,25 @@ def test_a_class_without_operations_says_why() -> None:
     assert "run" not in made
     assert "LlamaForCausalLM" in made["unrecorded"]["en"]
     assert "LlamaForCausalLM" in made["unrecorded"]["zh"]
+
+
+@pytest.mark.parametrize(
+    ("model", "tokens", "side"),
+    [("llava", 576, None), ("qwen2_vl", 16 * 16, 448), ("qwen3_vl", 14 * 14, 448)],
+)
+def test_a_page_knows_the_tokens_of_an_image(model: str, tokens: int, side: int | None) -> None:
+    weighing = wb.weigh(model, load_operations(model).base_class)
+    numbered: dict[int, Any] = {}
+
+    class Table(TreeTable):
+        def number(self, tree: Any) -> int:
+            number = super().number(tree)
+            numbered[number] = tree
+            return number
+
+    run = run_of_page(weighing, Bench(weighing), Table())["run"]
+    assert evaluate(numbered[run["image"]], weighing.ledger.fields) == tokens
+    assert run.get("image_side") == side
 
 
 def test_a_run_is_of_the_config_that_was_given() -> None:
