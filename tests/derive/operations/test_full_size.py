@@ -225,15 +225,21 @@ def test_linear_attention_in_chunks_costs_what_torch_counts(
         "layer_types": [*["linear_attention"] * 3, "full_attention"],
         **({"linear_num_heads": value_heads} if family in ONE_KIND_OF_HEADS else heads),
     }
+    check_runs(family, fields, dtype, LENGTHS, partial_rotary_factor=0.25)
+
+
+def check_runs(
+    family: str, fields: dict[str, Any], dtype: str, lengths: Any, **read: float
+) -> None:
+    """Check runs of a config against torch; ``read`` is what its code reads besides its fields."""
     found = models.find({"model_type": family, **fields})
     known = operations.load_operations(family)
     module = built(transformers.AutoConfig.for_model(family, **fields), known.base_class, dtype)
-    turned = {"partial_rotary_factor": 0.25}
     dtype_and_device = {"dtype": dtype, "device": "cuda"}
-    for batch, sequence, past in LENGTHS:
+    for batch, sequence, past in lengths:
         run = {"batch": batch, "sequence": sequence, "target": sequence, "past": past}
         off = dict.fromkeys(dropouts(known.fields), 0.0)
-        names = known.names({**turned, **found.fields}, **run, **dtype_and_device, **off)
+        names = known.names({**read, **found.as_read}, **run, **dtype_and_device, **off)
         tokens = torch.zeros(batch, sequence, dtype=torch.long, device="meta")
         given = {"input_ids": tokens, "labels": tokens.clone()}
         flops, saved_bytes = trained(module.train(), {**given, "use_cache": False})
@@ -248,3 +254,23 @@ def test_linear_attention_in_chunks_costs_what_torch_counts(
             module(input_ids=tokens[:, :1], past_key_values=cache, use_cache=True)
         stepped = known.bind(known.base_class, "stepped", names)
         assert costs.saved_for_backward_bytes(stepped, dtype) == sum(storages(cache).values())
+
+
+# Families of which no released config is kept here, with their own sizes and fewer layers.
+OF_FEW_LAYERS: dict[str, dict[str, Any]] = {
+    "exaone4": {"num_hidden_layers": 6, "sliding_window": 100, "sliding_window_pattern": 3},
+    "helium": {"num_hidden_layers": 3},
+    "xglm": {"num_layers": 3},
+}
+
+
+@pytest.mark.sampled("src/weighbridge/costs", "src/weighbridge/data/operations")
+@pytest.mark.parametrize("dtype", ["BF16", "F32"])
+@pytest.mark.parametrize("family", OF_FEW_LAYERS)
+def test_few_layers_cost_what_torch_counts(family: str, dtype: str, monkeypatch: Any) -> None:
+    monkeypatch.setattr(transformers.masking_utils, "find_packed_sequence_indices", lambda _: None)
+    monkeypatch.setattr(
+        transformers.PreTrainedModel, "warn_if_padding_and_no_attention_mask", lambda *_: None
+    )
+    lengths = ((1, 192, 160), (3, 77, 99), (2, 100, 100), (1, 101, 1))
+    check_runs(family, OF_FEW_LAYERS[family], dtype, lengths)
