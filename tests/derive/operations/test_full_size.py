@@ -256,9 +256,11 @@ def check_runs(
         assert costs.saved_for_backward_bytes(stepped, dtype) == sum(storages(cache).values())
 
 
-# Families of which no released config is kept here, with their own sizes and fewer layers.
+# Families of which no released config is kept here, with fewer layers.
 OF_FEW_LAYERS: dict[str, dict[str, Any]] = {
     "exaone4": {"num_hidden_layers": 6, "sliding_window": 100, "sliding_window_pattern": 3},
+    "codegen": {"n_layer": 3, "n_embd": 2048, "n_head": 16, "rotary_dim": 32},
+    "gptj": {"n_layer": 3, "n_embd": 2048, "n_head": 16},
     "helium": {"num_hidden_layers": 3},
     "xglm": {"num_layers": 3},
 }
