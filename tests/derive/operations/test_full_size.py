@@ -276,3 +276,23 @@ def test_few_layers_cost_what_torch_counts(family: str, dtype: str, monkeypatch:
     )
     lengths = ((1, 192, 160), (3, 77, 99), (2, 100, 100), (1, 101, 1))
     check_runs(family, OF_FEW_LAYERS[family], dtype, lengths)
+
+
+@pytest.mark.sampled("src/weighbridge/costs", "src/weighbridge/data/operations")
+@pytest.mark.parametrize("dtype", ["BF16", "F32"])
+@pytest.mark.parametrize("sizes", [{}, {"image_size": 518, "patch_size": 14, "mlp_ratio": 3}])
+def test_pictures_with_registers_cost_what_torch_counts(sizes: dict[str, Any], dtype: str) -> None:
+    values = {"model_type": "dinov2_with_registers", "num_register_tokens": 7, **sizes}
+    found = models.find(values)
+    known = operations.load_operations("dinov2_with_registers")
+    off = dict.fromkeys(dropouts(known.fields), 0.0)
+    run = {"batch": 2, "dtype": dtype, "device": "cuda"}
+    names = known.names(found.as_read, **run, **off)
+    module = built(config_of(values), known.base_class, dtype).train()
+    shape = (2, 3, module.config.image_size, module.config.image_size)
+    pictures = torch.zeros(shape, dtype=module.dtype, device="meta")
+    labels = torch.zeros(2, dtype=torch.long, device="meta")
+    flops, saved_bytes = trained(module, {"pixel_values": pictures, "labels": labels})
+    assert costs.matmul_flops(known.bind(known.base_class, "forward", names)) == flops
+    kept = known.bind(known.base_class, "saved", names)
+    assert costs.saved_for_backward_bytes(kept, dtype) == saved_bytes

@@ -112,6 +112,12 @@ class Draws:
         return lists
 
     @property
+    def factors(self) -> list[Tree]:
+        """The sums of sizes that are a dim of a tensor, besides those of the blueprint."""
+        sums: list[str] = self._facts["factors"].get(self._family, [])
+        return [*map(parse, sums)]
+
+    @property
     def listed(self) -> dict[str, Tree]:
         """The lists of indices of layers, with how many layers there are."""
         return {

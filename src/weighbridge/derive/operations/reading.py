@@ -341,6 +341,7 @@ def _factors(
             atoms += _of_length(("name", name), draws, windows)
     if draws.patches_of_token and draws.image_tokens:
         atoms.append(draws.image_tokens)
+    atoms += draws.factors
     dims = draws.blueprint.dims.values()
     atoms += dict.fromkeys(itertools.chain.from_iterable(map(sums_in, dims)))
     kernels = [("name", name) for name in draws.rules if "conv" in name]
