@@ -8,6 +8,7 @@ from weighbridge.answers.recorded import check_size
 from weighbridge.blueprint.bind import bound_size
 from weighbridge.errors import UsageError
 from weighbridge.lean_typing import TYPE_CHECKING, NamedTuple
+from weighbridge.units import count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -34,10 +35,10 @@ class Images(NamedTuple):
     def notes(self) -> Iterator[str]:
         """Yield how large an image is read, if the config does not say it."""
         if self.number and self.size:
-            height, width = self.size
+            height, width, tokens = map(count, (*self.size, self.tokens // self.number))
             yield (
-                f"each image is read at {height} × {width} pixels, as {self.tokens // self.number} "
-                "tokens; a processor that allows fewer makes it smaller"
+                f"each image is read at {height} × {width} pixels, as {tokens} tokens; a "
+                "processor that allows fewer makes it smaller"
             )
 
     def check_room(self, lengths: Mapping[str, int | None]) -> None:
