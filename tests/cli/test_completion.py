@@ -31,6 +31,7 @@ FREE_TEXT = {
         "FIELD=VALUES",
         "FIRST-LAST",
         "HOW",
+        "HxW",
         "LETTERS",
         "LIST",
         "MODULE:NAME",
