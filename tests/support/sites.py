@@ -97,16 +97,7 @@ def drive(
     empty.mkdir(parents=True)
     with serving(site) as (address, _), serving(empty) as (proxy, elsewhere):
         script = {"browser": browser, "proxy": proxy, "profile": str(profile), "steps": steps}
-        ran = subprocess.run(
-            ["node", str(WEB / "site" / "drive.mjs")],
-            input=json.dumps(script).replace("{site}", address),
-            capture_output=True,
-            text=True,
-            timeout=_SECONDS,
-            check=True,
-            env={**os.environ, "NODE_OPTIONS": ""},
-        )
-    found = json.loads(ran.stdout)
+        found = _run_by_node("drive.mjs", script, address)
     foreign = [url for url in found["requests"] if not url.startswith((address, "about:"))]
     asked = [line for line in elsewhere if not any(host in line for host in _BROWSERS_OWN)]
     return found["seen"], found["errors"], foreign + asked
@@ -118,16 +109,8 @@ def open_plainly(
     """Open pages and drop files in Chromium without Playwright, which takes memory in the page."""
     with serving(site) as (address, _):
         script = {"browser": browser, "profile": str(profile), "steps": steps}
-        ran = subprocess.run(
-            ["node", str(WEB / "site" / "plain.mjs")],
-            input=json.dumps(script).replace("{site}", address),
-            capture_output=True,
-            text=True,
-            timeout=_SECONDS,
-            check=True,
-            env={**os.environ, "NODE_OPTIONS": ""},
-        )
-    seen: list[dict[str, Any]] = json.loads(ran.stdout)["seen"]
+        found = _run_by_node("plain.mjs", script, address)
+    seen: list[dict[str, Any]] = found["seen"]
     return seen
 
 
@@ -146,3 +129,18 @@ def bytes_to_fetch(site: Path) -> dict[str, int]:
         )
         for path in files
     }
+
+
+def _run_by_node(name: str, script: dict[str, Any], address: str) -> dict[str, Any]:
+    """Run a script of `web/site` on the site at an address, and return what it found."""
+    ran = subprocess.run(
+        ["node", str(WEB / "site" / name)],
+        input=json.dumps(script).replace("{site}", address),
+        capture_output=True,
+        text=True,
+        timeout=_SECONDS,
+        check=True,
+        env={**os.environ, "NODE_OPTIONS": ""},
+    )
+    found: dict[str, Any] = json.loads(ran.stdout)
+    return found

@@ -215,7 +215,10 @@ class Operations:
             and _as_filed(meant[name]) not in (value if isinstance(value, list) else [value])
         }
         for name, types in self.types.items():
-            if unknown := [kind for kind in meant.get(name) or () if kind not in types]:
+            kinds = meant.get(name)
+            if kinds is None and name in self.computed:
+                kinds = self.names(fields)[name]
+            if unknown := [kind for kind in kinds or () if kind not in types]:
                 differing[name] = ", ".join(map(str, dict.fromkeys(unknown)))
         return differing
 

@@ -271,6 +271,16 @@ def test_a_size_that_is_none_is_refused(text: str) -> None:
         image_size_called(text)
 
 
+def test_layers_that_follow_to_be_of_another_type_are_refused() -> None:
+    model, class_name = OF_ANY_SIZE["qwen2_vl"]
+    windows = {"use_sliding_window": True, "sliding_window": 64, "max_window_layers": 1}
+    fields = {f"text_config.{name}": value for name, value in windows.items()}
+    with pytest.raises(ModelError, match="sliding_attention"):
+        wb.cost(model, class_name, fields=fields)
+    with pytest.raises(ModelError, match="sliding_attention"):
+        wb.cache(model, class_name, context=128, fields=fields)
+
+
 def test_a_list_that_names_no_layer_is_refused() -> None:
     model, class_name = OF_ANY_SIZE["qwen3_vl"]
     listed = {"vision_config.deepstack_visual_indexes": [1, 5]}
