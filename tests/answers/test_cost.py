@@ -184,6 +184,22 @@ def test_a_family_without_a_class_in_its_config_has_the_recorded_one() -> None:
     assert found.notes == ["the class is LlamaForCausalLM, whose operations were recorded"]
 
 
+def test_a_config_that_names_the_recorded_class_has_it() -> None:
+    albert = {"model_type": "albert", "architectures": ["AlbertForMaskedLM"]}
+    found = cost(albert)
+    assert found.found.class_name == "AlbertForMaskedLM"
+    assert "the class is AlbertForMaskedLM, whose operations were recorded" in found.notes
+    with pytest.raises(ModelError, match="no operations for the class AlbertModel"):
+        cost({**albert, "architectures": ["AlbertForMultipleChoice"]})
+
+
+def test_a_size_of_a_module_that_the_class_lacks_is_free() -> None:
+    wide = {"model_type": "vit", "hidden_size": 1024, "num_attention_heads": 16}
+    of_another_pooler = {**wide, "pooler_output_size": 768}
+    names = {"class_name": "ViTForImageClassification", "profile": "cuda-eager"}
+    assert cost(of_another_pooler, **names).figures == cost(wide, **names).figures
+
+
 def raw_without(profiles: list[str]) -> Operations:
     raw = data.read_toml("operations/llama.toml")
     return Operations({**raw, "proof": {**raw["proof"], "profiles": profiles}})

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+
 from weighbridge import data
-from weighbridge.algebra.expr import evaluate, names_in
+from weighbridge.algebra.expr import evaluate, names_in, parse
 from weighbridge.answers.weigh import Weighing, weighed
 from weighbridge.blueprint import operations
 from weighbridge.blueprint.operations import ROTATED
@@ -111,8 +113,8 @@ def recorded(
 ) -> RecordedModel:
     """Return a model with its operations; the arguments are those of `weigh`.
 
-    If neither the user nor the config names a class, and the default class was not recorded, it is
-    the class that was.
+    If the default class was not recorded, it is the class that was, unless the user or the config
+    names yet another.
 
     Raises:
         ModelError: there is no such model, or its operations were not recorded, or with other
@@ -139,8 +141,10 @@ def recorded(
     known = operations.load_operations(family)
     chosen = found.class_called(class_name or found.default_class)
     if chosen in found.blueprint.class_names and chosen not in known.class_names:
-        stated = class_name or found.config.get("architectures")
-        if stated or known.base_class not in found.blueprint.class_names:
+        is_another_stated = class_name or (
+            found.config.get("architectures") and found.named_class != known.base_class
+        )
+        if is_another_stated or known.base_class not in found.blueprint.class_names:
             hint = f"use --class {' or '.join(known.class_names)}, whose operations are recorded"
             raise ModelError(f"there are no operations for the class {chosen}", hint=hint)
         choice = (f"the class is {known.base_class}, whose operations were recorded",)
@@ -198,13 +202,23 @@ def _check_computed(weighing: Weighing, known: Operations) -> None:
         if stated is None:
             continue
         computed = evaluate(tree, names)
-        if stated != computed:
+        if stated != computed and not _is_of_other_classes(name, weighing):
             raise ModelError(
                 f"the operations of {known.family} were recorded only with {name} = "
                 f"{shorten(computed)}",
                 values={name: stated},
                 hint="`weighbridge measure` runs the class itself",
             )
+
+
+def _is_of_other_classes(name: str, weighing: Weighing) -> bool:
+    """Whether a field is the size of tensors, but of none that this class has."""
+    blueprint = weighing.model.blueprint
+    own = blueprint.templates(weighing.class_name)
+    dims = (parse(dim) for template in own for dim in template.dims)
+    conditions = (tree for template in own for tree in template.conditions)
+    used = itertools.chain.from_iterable(map(names_in, itertools.chain(dims, conditions)))
+    return name in blueprint.sizes and name not in used
 
 
 def _check_read_by_caches(weighing: Weighing, known: Operations) -> None:

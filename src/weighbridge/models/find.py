@@ -291,6 +291,10 @@ def _bind(named: NamedConfig, blueprint: Blueprint, set_by_hand: frozenset[str])
         from weighbridge.models.layer_overrides import without_overrides  # noqa: PLC0415  # rare
 
         given = without_overrides(given, blueprint)
+    if blueprint.family in data.read_toml("facts/unpacked.toml"):
+        from weighbridge.models.unpacked import unpacked  # noqa: PLC0415  # rare, too
+
+        given = unpacked(given, blueprint, named.where)
     return Model(
         *named,
         given=given,

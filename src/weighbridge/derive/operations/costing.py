@@ -515,10 +515,18 @@ class Proof:
         }
 
     def tied(self) -> dict[str, str]:
-        """Return the width of a head as it follows from others, if runs kept it so.
+        """Return the fields that a config may state only as they follow from others.
 
-        The code reads it where a config states it, and then it may be no other.
+        These are lists of types whose last one the config class replaces, and the width of a head
+        if runs kept it so, since the code reads it where a config states it.
         """
+        last = {
+            name: f'[{name}[i] if i < len({name}) - 1 else "{kind}" for i in range(len({name}))]'
+            for name, kind in self._draws.last_types.items()
+        }
+        return {**last, **self._tied_width()}
+
+    def _tied_width(self) -> dict[str, str]:
         name, width = "head_dim", ("//", ("name", "hidden_size"), ("name", "num_attention_heads"))
         if name in self._draws.rules or not self._draws.rules.keys() >= {*names_in(width)}:
             return {}
@@ -531,7 +539,8 @@ class Proof:
     def _held_apart(self) -> Iterator[tuple[str, Any]]:
         """Yield the held fields that are no knobs: shares of heads, lists, and what is not named.
 
-        Some classes have the parameters of rotary embeddings, and no such embeddings.
+        A turned text has one of two values. Some classes have the parameters of rotary embeddings,
+        and no such embeddings.
         """
         config = self._draws.subject.config({})
         places = {"": config, **{f"{name}.": below for name, below in vars(config).items()}}
@@ -545,6 +554,9 @@ class Proof:
             if isinstance(value, list):
                 yield name, [value]
         yield from self._draws.read.items()
+        for name, value in self._draws.turned.items():
+            if not isinstance(value, bool | float):
+                yield name, [self._draws.unturned[name], value]
 
     def _has_rotary_embeddings(self) -> bool:
         subject = self._draws.subject
@@ -556,10 +568,13 @@ class Proof:
     def _with_alike(self, name: str, value: Any) -> Any:
         """Return a held value, in a list if there are others with which a class runs alike.
 
-        These are some activations, and null where released configs leave a field out.
+        These are some activations, what follows from a turned field, and null where released
+        configs leave a field out.
         """
         others = [other for other in _ACTIVATIONS if value in _ACTIVATIONS and other != value]
         alike = [other for other in others if self._is_free(name, value, {other})]
+        if name in self._draws.made:
+            alike += self._draws.made_if_turned(name)
         if self._draws.usual.get(name, value) is None and self._is_free(name, value, {None}):
             alike.append(NULL)
         return [value, *alike] if alike else value

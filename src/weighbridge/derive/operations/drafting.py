@@ -20,8 +20,14 @@ from weighbridge.algebra.rewrite import joined, negated
 from weighbridge.blueprint.operations import PRODUCTS, TENSORS, split_condition
 from weighbridge.blueprint.paths import indices_in
 from weighbridge.costs.profiles import PROFILES
+from weighbridge.derive.operations.draws import ROWS
 from weighbridge.derive.operations.profiles import recorded_dtypes
-from weighbridge.derive.operations.questions import COST_OF_SETTING, RunQuestions, cheapest
+from weighbridge.derive.operations.questions import (
+    COST_OF_SETTING,
+    RunQuestions,
+    cheapest,
+    of_padded_rows,
+)
 from weighbridge.derive.operations.reading import (
     PROFILE_OF_PRODUCTS,
     WIDE,
@@ -122,22 +128,27 @@ class Drafting:
         """
         without = tuple((name, None) for name in self.nullable)
         types: tuple[tuple[str, tuple[Any, ...]], ...] = tuple(
-            (name, _rotated(self.draws[0].changes[name])) for name in self.family.layer_types
+            (name, self._begun_otherwise(name)) for name in self.family.layer_types
         )
         types += tuple((name, self._other_layers(name)) for name in self.family.index_lists)
         equal: list[Changes] = [((name, SameAs(to)),) for name, to in self.family.equal.items()]
         equal += [((name, 1),) for name in self.family.key_heads]
         null = [((name, None),) for name in self.family.nullable]
-        turned = tuple(self.family.turned.items())
+        turned: list[Changes] = [(one,) for one in self.family.turned.items()]
         ways = (
             without,
             types,
-            turned,
+            *turned,
             *equal,
             *null,
             *(without + same for same in equal if without),
         )
         return [changes for changes in ways if changes and self._runs_with(changes)]
+
+    def _begun_otherwise(self, name: str) -> tuple[str, ...]:
+        """Return a list of types with a first layer of another type."""
+        is_last_fixed = name in self.family.last_types
+        return _rotated(self.draws[0].changes[name], is_last_fixed=is_last_fixed)
 
     def _other_layers(self, name: str) -> tuple[int, ...]:
         """Return the indices of the layers that a list does not have."""
@@ -217,6 +228,7 @@ class Drafting:
         for chunk in chunks:
             around += [chunk - 1, chunk, chunk + 1, 2 * chunk, 2 * chunk + 1]
         edges += [{"sequence": size, "past": size} for size in around]
+        edges += self._even_edges(("sequence", "past"), ("target",))
         # A sequence of 1 has nothing to predict, and is not recorded.
         edges += [{"batch": 1}, {"past": 1}, {"batch": 1, "past": 1}]
         if chunks:
@@ -224,6 +236,12 @@ class Drafting:
             edges += [{"batch": 1, "sequence": size, "past": size} for size in alone]
         edges += [{"target": 1}, {"batch": 1, "target": 1}]
         return edges
+
+    def _even_edges(self, *together: tuple[str, ...]) -> Iterator[dict[str, int]]:
+        """Yield the lengths next to the draws' that memory-efficient attention need not pad."""
+        for names in together:
+            lengths = {name: self.draws[0].run[name] for name in names}
+            yield {name: -(-length // ROWS) * ROWS for name, length in lengths.items()}
 
     @cached_property
     def _chunks(self) -> list[int]:
@@ -464,6 +482,7 @@ class Drafting:
         if wanted.all():
             return ""
         questions, environments = self._asked_at(path, places)
+        questions += of_padded_rows(text)
         condition = cheapest(questions, environments, wanted)
         if condition is None and not somewhere.all():
             of_module = cheapest(questions, environments, somewhere)
@@ -536,13 +555,17 @@ def _profiles_by_text(
         yield key, profiles
 
 
-def _rotated(types: Sequence[str]) -> tuple[str, ...]:
-    """Return types of layers, begun with another type.
+def _rotated(types: Sequence[str], *, is_last_fixed: bool) -> tuple[str, ...]:
+    """Return types of layers, begun with another type; the last one may have to stay.
 
     Example:
-        >>> _rotated(["full", "full", "sliding", "full"])
+        >>> _rotated(["full", "full", "sliding", "full"], is_last_fixed=False)
         ('sliding', 'full', 'full', 'full')
+        >>> _rotated(["sliding", "sliding", "full", "full"], is_last_fixed=True)
+        ('full', 'sliding', 'sliding', 'full')
     """
+    if is_last_fixed:
+        return (*_rotated(types[:-1], is_last_fixed=False), types[-1])
     other = next((at for at, name in enumerate(types) if name != types[0]), 0)
     return (*types[other:], *types[:other])
 

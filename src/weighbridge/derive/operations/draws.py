@@ -22,15 +22,13 @@ from weighbridge.models import find as models
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from weighbridge.algebra.expr import Tree
     from weighbridge.blueprint.schema import Blueprint
     from weighbridge.derive.probing.subject import Subject
 
 _SHORT = {"batch": 5, "choices": 5, "short": 7}
-_SHORT_IN_PIECES = {"batch": 5, "pieces": 11, "short": 7}
-"""The same if code cuts a sequence: there are more ``pieces`` than code repeats by hand."""
 _WINDOWS = {"chunk": 13, "window": 19}
 _LONG = {"target": 29, "sequence": 41, "past": 53}
 """The least values, in ascending order: ``short`` is a sequence shorter than any chunk or window,
@@ -49,8 +47,10 @@ _GRID = "grid"
 _KINDS = {*_WINDOWS, *_SIZES}
 _LEAST_SEQUENCE = 2  # of which one token is predicted
 _FEWEST_OF_A_TYPE = 2  # layers of each type, in draws that operations are found from
-PADDED = (32, 8)
+ROWS = 8
+PADDED = (32, ROWS)
 """What memory-efficient attention pads its statistics, and the rows of a mask, to multiples of."""
+_LEAST_PIECES = 11  # more than code repeats by hand
 _MOST_PIECES = 4  # the most chunks of a random sequence
 _WHOLE_PIECES = 0.25  # the share of random sequences that have a whole number of them
 _MOST_BATCHES = 11  # a sequence one longer or shorter is no multiple of a batch of at most this
@@ -104,6 +104,19 @@ class Draws:
             for name, value in fields.items()
             if name in named and _is_list_of_texts(value)
         }
+
+    @cached_property
+    def last_types(self) -> dict[str, str]:
+        """The type that the config class gives the last layer in any case, by field."""
+        found: dict[str, str] = {}
+        for name, types in self.layer_types.items():
+            counts = dict.fromkeys(self.layer_counts, _FEWEST_OF_A_TYPE)
+            alike = [{**counts, name: [kind] * _FEWEST_OF_A_TYPE} for kind in types]
+            made = [self.subject.fields(self.subject.config(changes))[name] for changes in alike]
+            last = {of_layers[-1] for of_layers in made}
+            if len(last) == 1 < len(types):
+                found[name] = last.pop()
+        return found
 
     @property
     def index_lists(self) -> list[str]:
@@ -196,7 +209,7 @@ class Draws:
 
     @property
     def turned(self) -> dict[str, Any]:
-        """Flags and shares that some released models have otherwise than the draws, with that."""
+        """What some released models have otherwise than the draws: flags, texts and shares."""
         turned: dict[str, Any] = self._facts["turned"].get(self._family, {})
         return turned
 
@@ -238,6 +251,12 @@ class Draws:
             for name, value in self.subject.fields(config).items()
             if name not in known and "." not in name and isinstance(value, bool | str)
         }
+
+    def made_if_turned(self, name: str) -> list[Any]:
+        """Return what else the config class makes of its fields for a name if one is turned."""
+        configs = (self.subject.config({turned: of}) for turned, of in self.turned.items())
+        values = [getattr(config, name, self.made[name]) for config in configs]
+        return [value for value in dict.fromkeys(values) if value != self.made[name]]
 
     @property
     def left_out(self) -> list[str]:
@@ -364,33 +383,47 @@ class Draws:
                 numbers.reserve(_TOKENS_OF_IMAGE)
                 shared["patches"] = _TOKENS_OF_IMAGE * self.patches_of_token
         else:
-            shared = {}
-            for name, least in (_SHORT_IN_PIECES if self.chunks else _SHORT).items():
-                shared[name] = numbers.prime(least)
-                while self._is_beside_the_chunk(shared):
-                    shared[name] = numbers.prime(least)
+            shared = {name: numbers.prime(least) for name, least in _SHORT.items()}
         over = max(shared.values())
         windows = {kind: numbers.prime(max(least, over)) for kind, least in _WINDOWS.items()}
-        over = max(windows.values())
         if self.chunks:
-            whole = shared.pop("pieces") - 1
-            over = max(over, whole * (self.chunk or windows["chunk"]) + 1)
-            names = ("sequence", "past", "target", "choices")
-            apart = [shared["batch"]]
-            return shared | {name: numbers.length(over, apart) for name in names}, windows
+            return shared | self._lengths_in_pieces(numbers, shared["batch"], windows), windows
         images = shared.get("images", 0)
-        over = max(over, images * _MOST_TOKENS_OF_IMAGE + 1)
+        over = max(*windows.values(), images * _MOST_TOKENS_OF_IMAGE + 1)
         apart = [shared["batch"], images] if images else []
         shared |= {name: numbers.length(max(least, over), apart) for name, least in _LONG.items()}
         return shared, windows
 
-    def _is_beside_the_chunk(self, run: Mapping[str, int]) -> bool:
-        """Whether the pieces of a batch are as many as a chunk has tokens, or one more or less.
+    def _lengths_in_pieces(
+        self, numbers: _Numbers, batch: int, windows: Mapping[str, int]
+    ) -> dict[str, int]:
+        """Return the lengths of sequences that code cuts into pieces, a prime number of them.
 
-        Code may have sizes that are one more or less than its chunk, which they could be taken for.
+        The pieces of a batch are not as many as a chunk has tokens, nor one more or less, which
+        code may have as a size. Nor are they a factor of what is below the diagonal of a chunk, and
+        one more is no multiple of the batch.
         """
-        pieces = run["batch"] * run.get("pieces", 0)
-        return self.chunk is not None and abs(pieces - self.chunk) <= 1
+        chunk = self.chunk or windows["chunk"]
+        known = set[int]()
+
+        def are_told(length: int) -> bool:
+            pieces = pieces_in(length)
+            is_beside = abs(batch * pieces - chunk) <= 1
+            is_factor = (chunk - 1) % pieces == 0 or (pieces + 1) % batch == 0
+            is_new = pieces in known or numbers.is_fresh_prime(pieces)
+            return is_new and not is_factor and not is_beside
+
+        def pieces_in(length: int) -> int:
+            return -(-length // chunk)
+
+        least = max(*windows.values(), (_LEAST_PIECES - 1) * chunk) + 1
+        lengths = {}
+        for name in ("sequence", "past"):
+            lengths[name] = numbers.length(least, [batch], are_told)
+            known.add(pieces_in(lengths[name]))
+        for pieces in known:
+            numbers.reserve(pieces)
+        return lengths | {name: numbers.length(least, [batch]) for name in ("target", "choices")}
 
     def _hides_a_product(self, draw: RunDraw, other: RunDraw) -> bool:
         """Whether the product of two sizes is the same in two draws, as if it were a constant."""
@@ -494,6 +527,10 @@ class Draws:
             if is_rare and layers >= fewest * len(types):
                 drawn[name] = [*(fewest * types), *others][:layers]
             dice.shuffle(drawn[name])
+        for name, last in self.last_types.items():
+            if last in drawn[name]:
+                drawn[name].append(drawn[name].pop(drawn[name].index(last)))
+            drawn[name][-1] = last
         for name in self.index_lists:
             drawn[name] = sorted(dice.sample(range(layers), dice.randint(1, max(1, layers - 1))))
         return drawn
@@ -647,12 +684,18 @@ class _Numbers:
         """Return a prime number that will divide no other number."""
         return self._new_prime(itertools.count(least))
 
-    def length(self, least: int, apart: Iterable[int] = ()) -> int:
+    def length(
+        self,
+        least: int,
+        apart: Iterable[int] = (),
+        are_told: Callable[[int], bool] | None = None,
+    ) -> int:
         """Return a prime number that differs from what kernels pad it to, by more than 1.
 
-        What they pad it to is no multiple of the numbers ``apart``.
+        What they pad it to is no multiple of the numbers ``apart``. ``are_told`` says of a length
+        whether its pieces are told from other sizes.
         """
-        lengths = filter(_is_told_from_padded, itertools.count(least))
+        lengths = filter(are_told, filter(_is_told_from_padded, itertools.count(least)))
         return self._new_prime(
             length
             for length in lengths
@@ -672,11 +715,15 @@ class _Numbers:
 
     def _is_new_prime(self, number: int) -> bool:
         """Whether a number is a prime, new, and beside no multiple of a small one."""
-        is_prime = all(number % part for part in range(2, number))
         small = [prime for prime in self._primes if prime <= _MOST_BATCHES]
         near = (number - 1, number + 1)
         is_beside = any(other % prime == 0 for other in near for prime in small)
-        return is_prime and number not in self._primes and not is_beside
+        return self.is_fresh_prime(number) and not is_beside
+
+    def is_fresh_prime(self, number: int) -> bool:
+        """Whether a number is a prime, and new."""
+        is_prime = all(number % part for part in range(2, number))
+        return is_prime and number not in self._primes
 
     def value(self, tree: Tree, path: str, known: Mapping[str, Any]) -> Any:
         """Return the value of a rule; every kind of size in it is another number."""

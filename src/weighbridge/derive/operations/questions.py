@@ -9,7 +9,8 @@ import numpy as np
 
 from weighbridge.algebra.expr import evaluate, names_in
 from weighbridge.derive.generalize.choosing import condition_of
-from weighbridge.derive.operations.draws import asked_by
+from weighbridge.derive.operations.draws import ROWS, asked_by
+from weighbridge.derive.operations.reading import LENGTHS
 from weighbridge.errors import WeighbridgeError
 
 if TYPE_CHECKING:
@@ -144,6 +145,19 @@ def _of_edges(edges: set[str]) -> Iterator[Question]:
         yield (">", ("name", name), ("value", 1)), _COST_OF_ONE
     if "images" in edges:
         yield (">", ("name", "images"), ("value", 0)), COST_OF_SETTING
+
+
+def of_padded_rows(text: str) -> Iterator[Question]:
+    """Yield the questions whether a length is padded at all, for a text with padded lengths.
+
+    Example:
+        >>> [tree for tree, _ in of_padded_rows("F32 (8*ceil(sequence/8))*target")]
+        [('>', ('%', ('name', 'sequence'), ('value', 8)), ('value', 0))]
+    """
+    for name in LENGTHS:
+        if f"ceil({name}/{ROWS})" in text:
+            rest: Tree = ("%", ("name", name), ("value", ROWS))
+            yield (">", rest, ("value", 0)), _COST_OF_EDGE + 1
 
 
 def cheapest(
