@@ -12,7 +12,7 @@ import torch
 
 from weighbridge.algebra.expr import evaluate
 from weighbridge.blueprint import schema
-from weighbridge.derive.operations.draws import Draws, RunDraw
+from weighbridge.derive.operations.draws import CHUNK, IN_PIECES, PADDED, PIECES, Draws, RunDraw
 from weighbridge.derive.operations.growing import Same, added_up
 from weighbridge.derive.operations.reading import Memory, Phrase, Reading
 from weighbridge.derive.operations.recording import record
@@ -22,7 +22,7 @@ from weighbridge.derive.probing.reference import FamilySubject
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-CHUNK = 64
+CUT = 64
 SOLVER = "model.layers.{i}.self_attn"
 
 
@@ -80,13 +80,13 @@ def test_a_loop_that_grows_is_one_text(seed: str) -> None:
     family, draws = family_of(seed)
 
     def sizes(once: int) -> list[int]:
-        rounds = range(1, CHUNK)
+        rounds = range(1, CUT)
         return [once * size for at in rounds for size in (at, at * at)]
 
     heads = "F32 batch*linear_num_heads"
     assert found_in(family, draws, sizes) == [
-        (f"{heads} {CHUNK}*({CHUNK}-1)//2", 1),
-        (f"{heads} {CHUNK}*({CHUNK}-1)*(2*{CHUNK}-1)//6", 1),
+        (f"{heads} {CUT}*({CUT}-1)//2", 1),
+        (f"{heads} {CUT}*({CUT}-1)*(2*{CUT}-1)//6", 1),
     ]
 
 
@@ -94,29 +94,29 @@ def test_a_tensor_as_large_as_that_of_a_round_stays_a_text_of_its_own(seed: str)
     family, draws = family_of(seed)
 
     def sizes(once: int) -> list[int]:
-        return [2 * once, *(once * at for at in range(1, CHUNK)), once]
+        return [2 * once, *(once * at for at in range(1, CUT)), once]
 
     found = found_in(family, draws, sizes)
     heads = "F32 batch*linear_num_heads"
     assert sorted(found) == [
         ("F32 2*batch*linear_num_heads", 1),
         (heads, 1),
-        (f"{heads} {CHUNK}*({CHUNK}-1)//2", 1),
+        (f"{heads} {CUT}*({CUT}-1)//2", 1),
     ]
 
 
-@pytest.mark.parametrize("missing", [1, 30, CHUNK - 1])
+@pytest.mark.parametrize("missing", [1, 30, CUT - 1])
 def test_a_loop_without_one_of_its_rounds_is_not_taken_for_a_whole_one(
     missing: int, seed: str
 ) -> None:
     family, draws = family_of(seed)
 
     def sizes(once: int) -> list[int]:
-        return [once * at for at in range(1, CHUNK) if at != missing]
+        return [once * at for at in range(1, CUT) if at != missing]
 
     found = found_in(family, draws, sizes)
-    assert sum(count for _, count in found) == CHUNK - 2
-    assert not any(f"({CHUNK}-1)//2" in text for text, _ in found)
+    assert sum(count for _, count in found) == CUT - 2
+    assert not any(f"({CUT}-1)//2" in text for text, _ in found)
 
 
 @pytest.mark.parametrize("times", [7, 8, 9])
@@ -147,10 +147,32 @@ def test_tensors_of_two_modules_or_dtypes_are_no_loop() -> None:
         assert list(added_up(tensors, ("value", 13), 13)) == tensors
 
 
-def test_pieces_of_a_batch_are_not_beside_the_chunk() -> None:
-    """With 13 pieces in each of 5 sequences, 65 pieces would be taken for one more than 64."""
-    family = Draws(FamilySubject("kimi_linear"), schema.load("kimi_linear"))
-    for seed in range(40):
-        (draw,) = family.alike(random.Random(seed), 1)  # noqa: S311
-        pieces = draw.run["batch"] * -(-draw.run["sequence"] // CHUNK)
-        assert abs(pieces - CHUNK) > 1
+@pytest.mark.parametrize(("chunk", "run"), IN_PIECES.items())
+def test_the_sizes_of_runs_in_pieces_are_told_apart(chunk: int, run: dict[str, int]) -> None:
+    """No length is padded to, and no size is beside, a multiple of others; pieces are no factor."""
+    batch = run["batch"]
+    assert run["short"] < chunk
+    for name in ("sequence", "past"):
+        length = run[name]
+        assert -(-length // chunk) == PIECES
+        padded = [-(-length // multiple) * multiple for multiple in PADDED]
+        assert len({length + 1, *padded}) == 1 + len(PADDED)
+        for size in (*padded, length, length - 1, length + 1, PIECES + 1, chunk):
+            assert size % batch > 0, (name, size)
+        assert (chunk - 1) % PIECES > 0
+        assert abs(batch * PIECES - chunk) > 1
+    primes = [*run.values(), PIECES]
+    assert len({*primes, chunk}) == len(primes) + 1
+    assert not any(number % part == 0 for number in primes for part in range(2, number))
+
+
+@pytest.mark.parametrize("family", ["mamba2", "kimi_linear"])
+def test_a_family_that_cuts_sequences_has_these_sizes(family: str) -> None:
+    draws = Draws(FamilySubject(family), schema.load(family))
+    (draw,) = draws.alike(random.Random(1), 1)  # noqa: S311
+    ((chunk, run),) = [(of, run) for of, run in IN_PIECES.items() if of == (draws.chunk or CHUNK)]
+    assert run.items() <= draw.run.items()
+    sizes = [draw.changes[name] for name in draws.blueprint.sizes & draw.changes.keys()]
+    counts = {draw.changes[name] for name in draws.layer_counts}
+    for prime in (*run.values(), PIECES):
+        assert all(size % prime or size in counts or size == chunk for size in sizes)

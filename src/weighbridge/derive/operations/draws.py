@@ -22,7 +22,7 @@ from weighbridge.models import find as models
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from weighbridge.algebra.expr import Tree
     from weighbridge.blueprint.schema import Blueprint
@@ -50,7 +50,17 @@ _FEWEST_OF_A_TYPE = 2  # layers of each type, in draws that operations are found
 ROWS = 8
 PADDED = (32, ROWS)
 """What memory-efficient attention pads its statistics, and the rows of a mask, to multiples of."""
-_LEAST_PIECES = 11  # more than code repeats by hand
+CHUNK = 17  # the chunk of a family that has a field for it
+PIECES = 11  # of each sequence: a prime number, and more than code repeats by hand
+IN_PIECES = {
+    CHUNK: {"batch": 7, "short": 13, "sequence": 173, "past": 179},
+    64: {"batch": 5, "short": 13, "sequence": 643, "past": 653},
+}
+"""The sizes of runs whose sequences are cut into chunks, by the length of a chunk.
+
+Code has many sizes then: the chunk, the pieces of a sequence and of all sequences, one more and one
+less of these, and what is below the diagonal of a chunk. None of them is the product of others.
+"""
 _MOST_PIECES = 4  # the most chunks of a random sequence
 _WHOLE_PIECES = 0.25  # the share of random sequences that have a whole number of them
 _MOST_BATCHES = 11  # a sequence one longer or shorter is no multiple of a batch of at most this
@@ -372,10 +382,9 @@ class Draws:
         return 0 if merged is None else evaluate(merged, self.constants) ** 2
 
     def _lengths(self, numbers: _Numbers) -> tuple[dict[str, int], dict[str, int]]:
-        """Return the sizes of a run and the windows, as prime numbers.
-
-        If sequences are cut into chunks, a long one has a prime number of them, too.
-        """
+        """Return the sizes of a run and the windows, as prime numbers."""
+        if self.chunks:
+            return self._lengths_in_pieces(numbers)
         if self.image_tokens:
             sizes = _SHORT_WITH_PATCHES if self.patches_of_token else _SHORT_WITH_IMAGES
             shared = numbers.reserved(sizes)
@@ -386,44 +395,23 @@ class Draws:
             shared = {name: numbers.prime(least) for name, least in _SHORT.items()}
         over = max(shared.values())
         windows = {kind: numbers.prime(max(least, over)) for kind, least in _WINDOWS.items()}
-        if self.chunks:
-            return shared | self._lengths_in_pieces(numbers, shared["batch"], windows), windows
         images = shared.get("images", 0)
         over = max(*windows.values(), images * _MOST_TOKENS_OF_IMAGE + 1)
         apart = [shared["batch"], images] if images else []
         shared |= {name: numbers.length(max(least, over), apart) for name, least in _LONG.items()}
         return shared, windows
 
-    def _lengths_in_pieces(
-        self, numbers: _Numbers, batch: int, windows: Mapping[str, int]
-    ) -> dict[str, int]:
-        """Return the lengths of sequences that code cuts into pieces, a prime number of them.
-
-        The pieces of a batch are not as many as a chunk has tokens, nor one more or less, which
-        code may have as a size. Nor are they a factor of what is below the diagonal of a chunk, and
-        one more is no multiple of the batch.
-        """
-        chunk = self.chunk or windows["chunk"]
-        known = set[int]()
-
-        def are_told(length: int) -> bool:
-            pieces = pieces_in(length)
-            is_beside = abs(batch * pieces - chunk) <= 1
-            is_factor = (chunk - 1) % pieces == 0 or (pieces + 1) % batch == 0
-            is_new = pieces in known or numbers.is_fresh_prime(pieces)
-            return is_new and not is_factor and not is_beside
-
-        def pieces_in(length: int) -> int:
-            return -(-length // chunk)
-
-        least = max(*windows.values(), (_LEAST_PIECES - 1) * chunk) + 1
-        lengths = {}
-        for name in ("sequence", "past"):
-            lengths[name] = numbers.length(least, [batch], are_told)
-            known.add(pieces_in(lengths[name]))
-        for pieces in known:
-            numbers.reserve(pieces)
-        return lengths | {name: numbers.length(least, [batch]) for name in ("target", "choices")}
+    def _lengths_in_pieces(self, numbers: _Numbers) -> tuple[dict[str, int], dict[str, int]]:
+        """Return the same of runs with sequences that code cuts into chunks."""
+        chunk = self.chunk or CHUNK
+        shared = numbers.reserved(IN_PIECES[chunk])
+        numbers.reserve(PIECES)
+        if self.chunk is None:
+            numbers.reserve(chunk)
+        windows = {"chunk": chunk, "window": numbers.prime(_WINDOWS["window"])}
+        least = max(shared.values()) + 1
+        more = {name: numbers.length(least, [shared["batch"]]) for name in ("target", "choices")}
+        return shared | more, windows
 
     def _hides_a_product(self, draw: RunDraw, other: RunDraw) -> bool:
         """Whether the product of two sizes is the same in two draws, as if it were a constant."""
@@ -684,18 +672,12 @@ class _Numbers:
         """Return a prime number that will divide no other number."""
         return self._new_prime(itertools.count(least))
 
-    def length(
-        self,
-        least: int,
-        apart: Iterable[int] = (),
-        are_told: Callable[[int], bool] | None = None,
-    ) -> int:
+    def length(self, least: int, apart: Iterable[int] = ()) -> int:
         """Return a prime number that differs from what kernels pad it to, by more than 1.
 
-        What they pad it to is no multiple of the numbers ``apart``. ``are_told`` says of a length
-        whether its pieces are told from other sizes.
+        What they pad it to is no multiple of the numbers ``apart``.
         """
-        lengths = filter(are_told, filter(_is_told_from_padded, itertools.count(least)))
+        lengths = filter(_is_told_from_padded, itertools.count(least))
         return self._new_prime(
             length
             for length in lengths
@@ -715,15 +697,11 @@ class _Numbers:
 
     def _is_new_prime(self, number: int) -> bool:
         """Whether a number is a prime, new, and beside no multiple of a small one."""
+        is_prime = all(number % part for part in range(2, number))
         small = [prime for prime in self._primes if prime <= _MOST_BATCHES]
         near = (number - 1, number + 1)
         is_beside = any(other % prime == 0 for other in near for prime in small)
-        return self.is_fresh_prime(number) and not is_beside
-
-    def is_fresh_prime(self, number: int) -> bool:
-        """Whether a number is a prime, and new."""
-        is_prime = all(number % part for part in range(2, number))
-        return is_prime and number not in self._primes
+        return is_prime and number not in self._primes and not is_beside
 
     def value(self, tree: Tree, path: str, known: Mapping[str, Any]) -> Any:
         """Return the value of a rule; every kind of size in it is another number."""
