@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 RUN_LETTERS = {
     "batch": "b",
     "sequence": "s",
+    "target": "t",
     "past": "p",
     "context": "c",
     "images": "n",
@@ -44,7 +45,7 @@ _LONGEST: dict[str, Tree] = {
 
 
 class RunLettering(Lettering):
-    """The letters of a model, and b, s, p and c for the sizes of a run, with the values of a run.
+    """The letters of a model, and those for the sizes of a run (b, s, t, p, c), with their values.
 
     Its formulas hold where those of the parameters do, for as many positions as the model has, and
     for no more layers than its lists have items.

@@ -184,12 +184,13 @@ class _CostWriter:
     def sizes(self) -> Iterator[Block]:
         """Yield the table of letters, with the numbers of layers that have a name."""
         formulas = [self.writer.flops_of("forward"), self.cached.bytes_of("stepped")]
+        letters: dict[str, str] = data.read_toml(f"words/cost.{self.lang}.toml")
         rows = []
         dims = [dim for _, _, dims in self.writer.written("forward") for dim in dims]
         for size in self.lettering.sizes([*formulas, *dims]):
             meaning = size.meaning(self.lang)
             if size.field in RUN_LETTERS:
-                meaning = self.texts[f"letter_{size.field}"]
+                meaning = letters[f"letter_{size.field}"]
             rows.append((f"${size.letter}$", f"`{size.field}`", meaning, f"$={size.letter}$"))
         shown = {name for formula in formulas for name in self.lettering.named(formula).fields()}
         for name in filter(shown.__contains__, self.lettering.parts):

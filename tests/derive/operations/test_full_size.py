@@ -123,6 +123,7 @@ def test_a_real_config_costs_what_torch_counts(
 TURNED = [
     "google/flan-t5-base",
     "nghuyong/ernie-3.0-base-zh",
+    "facebook/opt-350m",
 ]
 
 

@@ -46,6 +46,7 @@ _KEPT = (
     "stride",
     "window",
     "_bins",
+    "_buckets",
     "groups",
 )
 _NEVER = ("output_", "use_cache", "return_dict", "tie_", "torchscript", "use_return_dict")

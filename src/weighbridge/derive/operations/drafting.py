@@ -128,7 +128,7 @@ class Drafting:
         """
         without = tuple((name, None) for name in self.nullable)
         types: tuple[tuple[str, tuple[Any, ...]], ...] = tuple(
-            (name, self._begun_otherwise(name)) for name in self.family.layer_types
+            (name, _rotated(self.draws[0].changes[name])) for name in self.family.layer_types
         )
         types += tuple((name, self._other_layers(name)) for name in self.family.index_lists)
         equal: list[Changes] = [((name, SameAs(to)),) for name, to in self.family.equal.items()]
@@ -144,11 +144,6 @@ class Drafting:
             *(without + same for same in equal if without),
         )
         return [changes for changes in ways if changes and self._runs_with(changes)]
-
-    def _begun_otherwise(self, name: str) -> tuple[str, ...]:
-        """Return a list of types with a first layer of another type."""
-        is_last_fixed = name in self.family.last_types
-        return _rotated(self.draws[0].changes[name], is_last_fixed=is_last_fixed)
 
     def _other_layers(self, name: str) -> tuple[int, ...]:
         """Return the indices of the layers that a list does not have."""
@@ -555,17 +550,13 @@ def _profiles_by_text(
         yield key, profiles
 
 
-def _rotated(types: Sequence[str], *, is_last_fixed: bool) -> tuple[str, ...]:
-    """Return types of layers, begun with another type; the last one may have to stay.
+def _rotated(types: Sequence[str]) -> tuple[str, ...]:
+    """Return types of layers, begun with another type.
 
     Example:
-        >>> _rotated(["full", "full", "sliding", "full"], is_last_fixed=False)
+        >>> _rotated(["full", "full", "sliding", "full"])
         ('sliding', 'full', 'full', 'full')
-        >>> _rotated(["sliding", "sliding", "full", "full"], is_last_fixed=True)
-        ('full', 'sliding', 'sliding', 'full')
     """
-    if is_last_fixed:
-        return (*_rotated(types[:-1], is_last_fixed=False), types[-1])
     other = next((at for at, name in enumerate(types) if name != types[0]), 0)
     return (*types[other:], *types[:other])
 

@@ -398,8 +398,16 @@ class Draws:
         images = shared.get("images", 0)
         over = max(*windows.values(), images * _MOST_TOKENS_OF_IMAGE + 1)
         apart = [shared["batch"], images] if images else []
-        shared |= {name: numbers.length(max(least, over), apart) for name, least in _LONG.items()}
-        return shared, windows
+        lengths: dict[str, int] = {}
+        for name, least in _LONG.items():
+            others = lengths.values() if self._encodes_and_decodes else ()
+            lengths[name] = numbers.length(max(least, over), apart, others)
+        return shared | lengths, windows
+
+    @property
+    def _encodes_and_decodes(self) -> bool:
+        """Whether runs have two sequences, which must not be padded to the same length."""
+        return bool(self.subject.config({}).is_encoder_decoder)
 
     def _lengths_in_pieces(self, numbers: _Numbers) -> tuple[dict[str, int], dict[str, int]]:
         """Return the same of runs with sequences that code cuts into chunks."""
@@ -487,7 +495,10 @@ class Draws:
                 run["sequence"] = dice.randint(_LEAST_SEQUENCE, _MOST_PIECES * self.chunk)
                 if dice.random() < _WHOLE_PIECES:
                     run["sequence"] = dice.randint(1, _MOST_PIECES) * self.chunk
-            drawn = self._draw(numbers, layers, self._types(dice, layers), run, windows)
+            types = self._types(dice, layers)
+            for name, last in self.last_types.items():
+                types[name][-1] = last
+            drawn = self._draw(numbers, layers, types, run, windows)
             draw = next(draw for draw in drawn if not are_heads_alike(draw.fields))
             yield self._with_images(draw, dice) if self.image_tokens else draw
 
@@ -515,10 +526,6 @@ class Draws:
             if is_rare and layers >= fewest * len(types):
                 drawn[name] = [*(fewest * types), *others][:layers]
             dice.shuffle(drawn[name])
-        for name, last in self.last_types.items():
-            if last in drawn[name]:
-                drawn[name].append(drawn[name].pop(drawn[name].index(last)))
-            drawn[name][-1] = last
         for name in self.index_lists:
             drawn[name] = sorted(dice.sample(range(layers), dice.randint(1, max(1, layers - 1))))
         return drawn
@@ -672,16 +679,18 @@ class _Numbers:
         """Return a prime number that will divide no other number."""
         return self._new_prime(itertools.count(least))
 
-    def length(self, least: int, apart: Iterable[int] = ()) -> int:
+    def length(self, least: int, apart: Iterable[int] = (), others: Iterable[int] = ()) -> int:
         """Return a prime number that differs from what kernels pad it to, by more than 1.
 
-        What they pad it to is no multiple of the numbers ``apart``.
+        What they pad it to is no multiple of the numbers ``apart``, nor what they pad others to.
         """
         lengths = filter(_is_told_from_padded, itertools.count(least))
+        taken = set(itertools.chain.from_iterable(map(_padded, others)))
         return self._new_prime(
             length
             for length in lengths
             if all(padded % number for padded in _padded(length) for number in apart)
+            and taken.isdisjoint(_padded(length))
         )
 
     def _new_prime(self, candidates: Iterable[int]) -> int:
