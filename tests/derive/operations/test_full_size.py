@@ -124,6 +124,7 @@ TURNED = [
     "google/flan-t5-base",
     "nghuyong/ernie-3.0-base-zh",
     "facebook/opt-350m",
+    "CohereForAI/c4ai-command-r-plus",
 ]
 
 
