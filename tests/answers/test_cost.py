@@ -200,6 +200,23 @@ def test_a_size_of_a_module_that_the_class_lacks_is_free() -> None:
     assert cost(of_another_pooler, **names).figures == cost(wide, **names).figures
 
 
+def test_a_last_layer_that_the_class_makes_another_is_refused() -> None:
+    types = ["sliding_attention", "full_attention", "sliding_attention"]
+    gemma: dict[str, Any] = {
+        "model_type": "gemma4_text",
+        "num_hidden_layers": 3,
+        "attention_k_eq_v": True,
+        "num_global_key_value_heads": 4,
+        "final_logit_softcapping": 30.0,
+        "hidden_size_per_layer_input": 0,
+    }
+    with pytest.raises(ModelError) as caught:
+        cost({**gemma, "layer_types": types})
+    assert "recorded only with layer_types[2] = 'full_attention'" in str(caught.value)
+    assert "(layer_types[2] = 'sliding_attention')" in str(caught.value)
+    assert cost({**gemma, "layer_types": [*types[:2], "full_attention"]}).forward_matmul_flops > 0
+
+
 def raw_without(profiles: list[str]) -> Operations:
     raw = data.read_toml("operations/llama.toml")
     return Operations({**raw, "proof": {**raw["proof"], "profiles": profiles}})

@@ -203,12 +203,26 @@ def _check_computed(weighing: Weighing, known: Operations) -> None:
             continue
         computed = evaluate(tree, names)
         if stated != computed and not _is_of_other_classes(name, weighing):
+            shown, recorded_with, given = _where_they_differ(name, computed, stated)
             raise ModelError(
-                f"the operations of {known.family} were recorded only with {name} = "
-                f"{shorten(computed)}",
-                values={name: stated},
+                f"the operations of {known.family} were recorded only with {shown} = "
+                f"{shorten(recorded_with)}",
+                values={shown: given},
                 hint="`weighbridge measure` runs the class itself",
             )
+
+
+def _where_they_differ(name: str, computed: Any, stated: Any) -> tuple[str, Any, Any]:
+    """Return a field with its values, or the first item that differs in lists of one length.
+
+    Example:
+        >>> _where_they_differ("layer_types", ["full", "full"], ["full", "sliding"])
+        ('layer_types[1]', 'full', 'sliding')
+    """
+    if isinstance(computed, list) and isinstance(stated, list) and len(computed) == len(stated):
+        at = next(at for at, item in enumerate(computed) if item != stated[at])
+        return f"{name}[{at}]", computed[at], stated[at]
+    return name, computed, stated
 
 
 def _is_of_other_classes(name: str, weighing: Weighing) -> bool:
