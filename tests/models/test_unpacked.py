@@ -12,6 +12,7 @@ from weighbridge.errors import ConfigError
 
 OBJECT = "linear_attn_config"
 FOUR = {"full_attn_layers": [4, 2], "kda_layers": [1, 3]}
+TYPES = ["linear_attention", "full_attention"] * 2
 
 
 def config_of(packed: Any, **fields: Any) -> dict[str, Any]:
@@ -43,12 +44,39 @@ def test_an_object_means_what_the_reference_takes_from_it(number: int, seed: str
 
 
 def test_an_object_has_priority_over_fields_and_stated_types_over_its_layers() -> None:
-    other = {"full_attn_layers": [1], "kda_layers": [2, 3, 4]}
-    types = ["linear_attention", "full_attention"] * 2
-    expected = weigh(config_of(None, layer_types=types, linear_num_heads=8)).parameters
+    other = {"full_attn_layers": [1], "kda_layers": []}
+    expected = weigh(config_of(None, layer_types=TYPES, linear_num_heads=8)).parameters
     of_layers = config_of({**FOUR, "num_heads": 8}, linear_num_heads=4)
-    of_types = config_of({**other, "num_heads": 8}, layer_types=types)
+    of_types = config_of({**other, "num_heads": 8}, layer_types=TYPES)
     assert weigh(of_layers).parameters == weigh(of_types).parameters == expected
+
+
+def test_a_config_that_the_reference_saved_again_is_read_the_same() -> None:
+    transformers = pytest.importorskip("transformers")
+    given = config_of({**FOUR, "num_heads": 8}, pad_token_id=0)
+    saved = transformers.AutoConfig.for_model(**given).to_dict()
+    assert saved[OBJECT]
+    assert saved["layer_types"]
+    assert weigh(saved).parameters == weigh(given).parameters
+    assert not any(OBJECT in note for note in weigh(saved).notes)
+
+
+def test_what_is_set_by_hand_has_priority_over_an_object() -> None:
+    given = config_of({**FOUR, "num_heads": 8})
+    for fields in ({"linear_num_heads": 4}, {"layer_types": ["linear_attention"] * 4}):
+        stated = config_of(None, **{"layer_types": TYPES, "linear_num_heads": 8, **fields})
+        assert weigh(given, fields=fields).parameters == weigh(stated).parameters
+
+
+def test_keys_that_do_nothing_are_told() -> None:
+    found = weigh(config_of({**FOUR, "gate": 1}))
+    assert any("linear_attn_config.gate = 1" in note for note in found.notes)
+    assert found.parameters == weigh(config_of(FOUR)).parameters
+    assert weigh(config_of(FOUR, layer_types=TYPES)).notes == []
+    one_list = weigh(config_of({"kda_layers": [1, 2, 3]}))
+    assert any("linear_attn_config.kda_layers" in note for note in one_list.notes)
+    with pytest.raises(ConfigError, match=r"linear_attn_config\.gate"):
+        weigh(config_of({"gate": 1}), strict=True)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +88,6 @@ def test_an_object_has_priority_over_fields_and_stated_types_over_its_layers() -
         ({**FOUR, "kda_layers": [1, 2]}, "must list each layer once"),
         ({**FOUR, "kda_layers": 3}, "kda_layers must list layers, counted from 1"),
         ({**FOUR, "kda_layers": [True, 3]}, "kda_layers must list layers"),
-        ({"heads": 3}, "linear_attn_config has a key that is no field"),
         ({"head_dim": "wide"}, "linear_head_dim must be"),
         ([1, 2], "covers only configs with linear_attn_config in"),
     ],

@@ -294,7 +294,7 @@ def _bind(named: NamedConfig, blueprint: Blueprint, set_by_hand: frozenset[str])
     if blueprint.family in data.read_toml("facts/unpacked.toml"):
         from weighbridge.models.unpacked import unpacked  # noqa: PLC0415  # rare, too
 
-        given = unpacked(given, blueprint, named.where)
+        given = unpacked(given, blueprint, named.where, set_by_hand)
     return Model(
         *named,
         given=given,

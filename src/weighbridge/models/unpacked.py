@@ -21,50 +21,46 @@ if TYPE_CHECKING:
 _COUNT = "num_hidden_layers"
 
 
-def unpacked(given: Config, blueprint: Blueprint, where: str) -> dict[str, Any]:
+def unpacked(
+    given: Config, blueprint: Blueprint, where: str, set_by_hand: frozenset[str] = frozenset()
+) -> dict[str, Any]:
     """Return a flattened config with fields in place of the objects that hold them.
 
+    An object has priority over fields of the config, but not over those set by hand, nor its lists
+    of layers over a stated list of types. A key that does nothing stays, as ``object.key``.
+
     Raises:
-        ConfigError: an object has a key that is no field, or does not say of each layer once which
-            type it has.
+        ConfigError: an object does not say of each layer once which type it has.
 
     Example:
         >>> from weighbridge.blueprint.schema import load
-        >>> unpacked({"linear_attn_config": {"num_heads": 8}}, load("kimi_linear"), "config.json")
-        {'linear_num_heads': 8}
+        >>> packed = {"linear_attn_config": {"num_heads": 8, "gate": 1}}
+        >>> unpacked(packed, load("kimi_linear"), "config.json")
+        {'linear_num_heads': 8, 'linear_attn_config.gate': 1}
     """
     fields = dict(given)
-    for name, facts in data.read_toml("facts/unpacked.toml").get(blueprint.family, {}).items():
+    for name, facts in data.read_toml("facts/unpacked.toml")[blueprint.family].items():
         packed: Any = given.get(name)
         if hasattr(packed, "keys"):
             del fields[name]
-            fields.update(_renamed(packed, facts, name, where))
-            fields.update(_layers(packed, facts["layers"], name, given, blueprint, where))
+            count = given.get(_COUNT, blueprint.at_defaults[_COUNT])
+            taken = _taken_from(packed, facts, name, given, count, where).items()
+            fields |= {field: of for field, of in taken if field not in set_by_hand}
     return fields
 
 
-def _renamed(packed: Config, facts: Config, name: str, where: str) -> dict[str, Any]:
-    """Return the fields that an object names otherwise."""
-    renamed = facts["fields"]
-    known = {*renamed}.union(*facts["layers"].values())
-    for key, value in packed.items():
-        if key not in known:
-            what, hint = f"{name} has a key that is no field", "correct it, or remove it"
-            raise ConfigError(what, where=where, values={key: value}, hint=hint)
-    return {renamed[key]: value for key, value in packed.items() if key in renamed}
-
-
-def _layers(
-    packed: Config, facts: Config, name: str, given: Config, blueprint: Blueprint, where: str
-) -> dict[str, list[str]]:
-    """Return the lists of types that an object gives by the layers of each type."""
-    count = given.get(_COUNT, blueprint.at_defaults[_COUNT])
-    fields = {}
-    for field, types in facts.items():
-        if given.get(field) is None and types.keys() <= packed.keys():
-            by_key = {f"{name}.{key}": packed[key] for key in types}
-            fields[field] = _types_in_order(by_key, [*types.values()], count, where)
-    return fields
+def _taken_from(
+    packed: Config, facts: Config, name: str, given: Config, count: Any, where: str
+) -> dict[str, Any]:
+    """Return the fields that an object stands for; ``count`` is the number of layers."""
+    rest, lists = dict(packed), {}
+    for field, types in facts["layers"].items():
+        if types.keys() <= rest.keys():
+            layers = {f"{name}.{key}": rest.pop(key) for key in types}
+            if given.get(field) is None:
+                lists[field] = _types_in_order(layers, [*types.values()], count, where)
+    renamed = {facts["fields"].get(key, f"{name}.{key}"): value for key, value in rest.items()}
+    return lists | renamed
 
 
 def _types_in_order(layers: Config, types: list[str], count: Any, where: str) -> list[str]:
