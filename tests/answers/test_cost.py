@@ -15,6 +15,7 @@ import weighbridge as wb
 from weighbridge import data
 from weighbridge.algebra.expr import evaluate, parse
 from weighbridge.answers.cost import GROUPINGS, cost
+from weighbridge.answers.cost_formula import RUN_LETTERS
 from weighbridge.answers.recorded import recorded
 from weighbridge.blueprint import operations, schema
 from weighbridge.blueprint.operations import Operation, Operations, available, check_operations
@@ -198,6 +199,15 @@ def test_a_size_of_a_module_that_the_class_lacks_is_free() -> None:
     of_another_pooler = {**wide, "pooler_output_size": 768}
     names = {"class_name": "ViTForImageClassification", "profile": "cuda-eager"}
     assert cost(of_another_pooler, **names).figures == cost(wide, **names).figures
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_each_letter_of_a_run_has_a_meaning(lang: str) -> None:
+    words = data.read_toml(f"words/cost.{lang}.toml")
+    assert all(words[f"letter_{field}"] for field in RUN_LETTERS)
+    run: dict[str, Any] = {"costs": True, "class_name": "T5ForConditionalGeneration", "lang": lang}
+    (row,) = [line for line in str(wb.explain("t5", **run)).splitlines() if " target " in line]
+    assert words["letter_target"] in row
 
 
 def test_a_last_layer_that_the_class_makes_another_is_refused() -> None:

@@ -17,7 +17,7 @@ from weighbridge.costs import costs
 from weighbridge.costs.profiles import PROFILES
 from weighbridge.derive.operations.costing import Proof
 from weighbridge.derive.operations.drafting import Drafting
-from weighbridge.derive.operations.draws import Draws
+from weighbridge.derive.operations.draws import PADDED, ROWS, Draws
 from weighbridge.derive.operations.numbers import Numbers
 from weighbridge.derive.operations.questions import _first_of
 from weighbridge.derive.operations.reading import Memory, Reading
@@ -99,6 +99,7 @@ def test_fresh_runs_with_one_key_head_find_a_copy_that_is_a_view() -> None:
         ("llama", {}),
         ("olmo", {"clip_qkv": "null"}),
         ("granitemoehybrid", {"position_embedding_type": ["nope", "null"]}),
+        ("t5", {"dense_act_fn": ["relu", "gelu_new"], "feed_forward_proj": ["relu", "gated-gelu"]}),
     ],
 )
 def test_fields_that_are_null_in_all_runs_are_held_where_they_matter(
@@ -170,6 +171,31 @@ def test_dropouts_are_run_with_equal_heads_too() -> None:
         assert {(("attention_dropout", share), equal) for share in (0.0, 0.1)} <= ways
         telling = [of.changes for of in drafting._telling(settings)]
         assert {changes for changes in ways if equal in changes} <= set(telling)
+
+
+def test_the_last_layer_is_drawn_as_the_class_makes_it(seed: str) -> None:
+    draws = draws_of("gemma4_text")
+    assert draws.last_types == {"layer_types": "full_attention"}
+    drawn = itertools.islice(draws.unlike(random.Random(seed), 5), 20)  # noqa: S311
+    assert {draw.changes["layer_types"][-1] for draw in drawn} == {"full_attention"}
+    assert draws_of("gemma3_text").last_types == {}
+
+
+@pytest.mark.parametrize("family", ["t5", "whisper"])
+def test_two_sequences_are_not_padded_to_one_length(family: str, seed: str) -> None:
+    (draw,) = draws_of(family).alike(random.Random(seed), 1)  # noqa: S311
+    lengths = [draw.run[name] for name in ("target", "sequence", "past")]
+    for multiple in PADDED:
+        assert len({-(-length // multiple) for length in lengths}) == len(lengths)
+
+
+def test_a_run_needs_no_padding_next_to_its_usual_lengths() -> None:
+    draws = draws_of("t5")
+    draws.subject.task_classes()
+    draws.subject.check_class("T5ForConditionalGeneration")
+    drafting = Drafting(draws, "T5ForConditionalGeneration", random.Random(0))  # noqa: S311
+    even = [edge for edge in drafting.edges() if not any(size % ROWS for size in edge.values())]
+    assert [set(edge) for edge in even] == [{"sequence", "past"}, {"target"}]
 
 
 def test_a_fixed_field_has_one_value_in_every_draw(seed: str) -> None:

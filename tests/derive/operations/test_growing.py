@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 
+from weighbridge import data
 from weighbridge.algebra.expr import evaluate
 from weighbridge.blueprint import schema
 from weighbridge.derive.operations.draws import CHUNK, IN_PIECES, PADDED, PIECES, Draws, RunDraw
@@ -164,6 +165,10 @@ def test_the_sizes_of_runs_in_pieces_are_told_apart(chunk: int, run: dict[str, i
     primes = [*run.values(), PIECES]
     assert len({*primes, chunk}) == len(primes) + 1
     assert not any(number % part == 0 for number in primes for part in range(2, number))
+
+
+def test_every_chunk_has_sizes_of_runs() -> None:
+    assert {*data.read_toml("facts/running.toml")["chunks"].values()} <= IN_PIECES.keys()
 
 
 @pytest.mark.parametrize("family", ["mamba2", "kimi_linear"])
