@@ -9,6 +9,7 @@ import pytest
 
 from weighbridge import weigh
 from weighbridge.errors import ConfigError
+from weighbridge.models.find import find
 
 OBJECT = "linear_attn_config"
 FOUR = {"full_attn_layers": [4, 2], "kda_layers": [1, 3]}
@@ -33,11 +34,11 @@ def test_an_object_means_what_the_reference_takes_from_it(number: int, seed: str
     }
     small = {"hidden_size": 8, "num_hidden_layers": len(layers), "num_experts": 3, "vocab_size": 9}
     stated = {**small, "linear_num_heads": 7, "pad_token_id": 0}
+    config = transformers.AutoConfig.for_model("kimi_linear", **stated, **{OBJECT: packed})
+    assert [*find(config_of(packed, **stated)).fields["layer_types"]] == config.layer_types
     torch = pytest.importorskip("torch")
     with torch.device("meta"):
-        reference = transformers.AutoModelForCausalLM.from_config(
-            transformers.AutoConfig.for_model("kimi_linear", **stated, **{OBJECT: packed})
-        )
+        reference = transformers.AutoModelForCausalLM.from_config(config)
     assert weigh(config_of(packed, **stated), class_name="KimiLinearForCausalLM").parameters == sum(
         tensor.numel() for tensor in reference.parameters()
     )
