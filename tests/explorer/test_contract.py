@@ -46,6 +46,22 @@ needs_node = pytest.mark.skipif(
 )
 
 
+REAL = Path(__file__).parents[1] / "data" / "real"
+
+
+def test_each_real_config_can_be_given_explicitly() -> None:
+    counted = 0
+    for path in REAL.glob("*.json"):
+        try:
+            model = find(str(path))
+        except WeighbridgeError:  # it has no blueprint
+            continue
+        explicit = find(explicit_config(model))
+        assert explicit.fields == model.fields, path.name
+        counted += 1
+    assert counted > 50
+
+
 def run_node(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = ["node", str(WEB / "tests" / script), *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)

@@ -37,10 +37,11 @@ def following_fields(model: Model) -> list[str]:
         value = model.fields[name]
         if isinstance(value, tuple) and name not in following:
             try:
-                if list(evaluate(tree, model.fields)) == list(value):
-                    following[name] = None
+                computed = evaluate(tree, model.fields)
             except WeighbridgeError:
                 continue
+            if isinstance(computed, list | tuple) and [*computed] == [*value]:
+                following[name] = None
     return list(following)
 
 
