@@ -34,6 +34,8 @@ _CALLS = [
     lambda x: torch.nn.functional.layer_norm(x, (6,)),
     lambda x: x.masked_fill(x > 0, 2.0),
     lambda x: x.topk(2).values,
+    lambda x: torch.nn.functional.dropout(x, 0.5),
+    lambda x: torch.nn.functional.scaled_dot_product_attention(x[None], x[None], x[None]),
 ]
 
 
@@ -65,6 +67,29 @@ def test_a_known_result_has_a_storage_of_its_own() -> None:
     with _Dispatched():
         results = [given * 2 for _ in range(3)]
     assert len({tensor.untyped_storage()._cdata for tensor in (given, *results)}) == 4
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: torch.native_dropout(x, 0.5, True),
+        lambda x: torch.native_layer_norm(x, [6], None, None, 1e-5),
+        lambda x: torch.ops.aten.topk(x, 2),
+        lambda x: torch.ops.aten.split_with_sizes(x, [2, 4], 1),
+        torch.ops.aten.aminmax,
+    ],
+)
+def test_known_results_are_as_many_tensors_as_torch_computes(call: Any) -> None:
+    given = torch.ones(4, 6, device="meta")
+    usual = call(given)
+    with _Dispatched():
+        later = [call(given) for _ in range(3)]
+    for found in later:
+        assert type(found) is type(usual)
+        assert list(map(_kind, found)) == list(map(_kind, usual))
+    shared = {tensor.untyped_storage()._cdata for tensor in usual}
+    per_call = [{tensor.untyped_storage()._cdata for tensor in found} for found in later]
+    assert {len(storages) for storages in per_call} == {len(shared)}
 
 
 def test_a_mode_below_sees_every_call() -> None:

@@ -377,7 +377,9 @@ class Drafting:
         if key not in self._recent:
             if len(self._recent) == _MOST_RECENT:
                 del self._recent[next(iter(self._recent))]
-            self._recent[key] = recorded_run(self.subject, self.class_name, draw, setting)
+            self._recent[key] = recorded_run(
+                self.subject, self.class_name, draw, setting, computes=False
+            )
         return self._recent[key]
 
     # Conditions

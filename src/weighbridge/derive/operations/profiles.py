@@ -74,6 +74,17 @@ def without_values() -> Iterator[None]:
 
 
 @contextmanager
+def of_any_weights() -> Iterator[None]:
+    """Build modules on the CPU whose weights are all alike: drawing them takes most of the time."""
+    with _replacing([(torch.Tensor, name, _alike) for name in ("normal_", "uniform_")]):
+        yield
+
+
+def _alike(weight: torch.Tensor, *_: Any, **__: Any) -> torch.Tensor:
+    return weight.fill_(0.01)
+
+
+@contextmanager
 def _replacing(replaced: Iterable[_Replacement]) -> Iterator[None]:
     replaced = list(replaced)
     usual = [(module, name, getattr(module, name)) for module, name, _ in replaced]

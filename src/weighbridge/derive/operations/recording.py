@@ -67,7 +67,8 @@ class Recording(NamedTuple):
 class Recorder:
     """Records the run of a module.
 
-    Its parameters and buffers do not count as saved tensors; its inputs do.
+    Its parameters and buffers do not count as saved tensors; its inputs do. ``computes`` is false
+    where the values of products do not matter: on the CPU they are then zeros, which takes no time.
 
     Example:
         >>> linear, given = torch.nn.Sequential(torch.nn.Linear(3, 4)), torch.ones(2, 3)
@@ -82,8 +83,8 @@ class Recorder:
         [Matmul(path='0', batch=1, rows=4, inner=2, columns=3)]
     """
 
-    def __init__(self, module: nn.Module) -> None:
-        self.module = module
+    def __init__(self, module: nn.Module, *, computes: bool = True) -> None:
+        self.module, self._computes = module, computes
         self.recording = Recording([], [], [], [])
         self._stack = [""]
         self._passed: list[tuple[int, str]] = [(0, "")]
@@ -97,7 +98,7 @@ class Recorder:
         """Record the forward pass, and the computation of the loss after it."""
         with (
             self._followed(),
-            _Products(lambda: (self.recording.forward, self._stack[-1])),
+            _Products(lambda: (self.recording.forward, self._stack[-1]), computes=self._computes),
             torch.autograd.graph.saved_tensors_hooks(self._pack, _unpack),
         ):
             yield
@@ -105,7 +106,7 @@ class Recorder:
     @contextmanager
     def returning(self) -> Iterator[None]:
         """Record the backward pass, and what it computes again of the forward pass."""
-        with self._followed(), _Products(self._in_backward):
+        with self._followed(), _Products(self._in_backward, computes=self._computes):
             yield
 
     def _in_backward(self) -> tuple[list[Matmul], str]:
@@ -172,9 +173,14 @@ def _unpack(tensor: torch.Tensor) -> torch.Tensor:
 class _Products(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's own
     """Records every matrix product, in a list and with a module that it asks for."""
 
-    def __init__(self, place: Callable[[], tuple[list[Matmul], str]]) -> None:
+    def __init__(self, place: Callable[[], tuple[list[Matmul], str]], *, computes: bool) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self._place = place
+        self._place, self._computes = place, computes
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Nothing is compiled here, and what keeps the compiler off takes time at each operator."""
+        return False
 
     def __torch_dispatch__(
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
@@ -183,7 +189,28 @@ class _Products(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's 
         if products:
             matmuls, path = self._place()
             matmuls += [Matmul(path, *factors) for factors in products]
+        if function in _OF_MATRICES and args[0].device.type == "cpu":
+            return _on_the_cpu(function, args, kwargs or {}, computes=self._computes)
         return dispatched(function, args, kwargs or {})
+
+
+_OF_MATRICES = {getattr(torch.ops.aten, name).default for name in ("mm", "bmm", "addmm", "baddbmm")}
+
+
+def _on_the_cpu(product: Any, args: Any, kwargs: Any, *, computes: bool) -> torch.Tensor:
+    """Return a product of matrices as the CPU computes it, or zeros; in BF16, rounded from F32.
+
+    Many CPUs have no instructions for BF16, and take many times as long for it. What is kept is
+    decided by autograd, which comes before.
+    """
+    *_, left, right = args
+    if not computes:
+        result: torch.Tensor = left.new_zeros((*left.shape[:-1], right.shape[-1]))
+    elif left.dtype == torch.bfloat16:
+        result = product(*(factor.float() for factor in args), **kwargs).bfloat16()
+    else:
+        result = product(*args, **kwargs)
+    return result
 
 
 def record(module: nn.Module, inputs: dict[str, torch.Tensor]) -> Recording:

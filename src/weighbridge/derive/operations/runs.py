@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from contextlib import nullcontext
 from functools import cache
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,7 +13,12 @@ import torch
 
 from weighbridge import data
 from weighbridge.costs.profiles import PROFILES
-from weighbridge.derive.operations.profiles import implementation, kernels_of, recorded_on
+from weighbridge.derive.operations.profiles import (
+    implementation,
+    kernels_of,
+    of_any_weights,
+    recorded_on,
+)
 from weighbridge.derive.operations.recording import Recorder, loss_of
 from weighbridge.derive.operations.workload import (
     Workload,
@@ -85,9 +91,16 @@ def _in_config(value: Any, draw: RunDraw) -> Any:
 
 
 def recorded_run(
-    subject: Subject, class_name: str, draw: RunDraw, setting: RunMode
+    subject: Subject,
+    class_name: str,
+    draw: RunDraw,
+    setting: RunMode,
+    *,
+    computes: bool = True,
 ) -> RecordedByKind:
     """Run a class on a draw, and return what was recorded, by kind.
+
+    ``computes`` is as for a `Recorder`.
 
     Raises:
         Exception: whatever the code raises.
@@ -101,17 +114,20 @@ def recorded_run(
     asks = subject.family in asking_for_values()
     with warnings.catch_warnings(), kernels_of(profile, asks_for_values=asks):
         warnings.simplefilter("ignore")
-        module = built_on(subject, workload, profile)
+        with nullcontext() if computes else of_any_weights():
+            module = built_on(subject, workload, profile)
         device = recorded_on(profile)
         if setting.mode == CACHE:
             if not _has_cache(module):
                 return {}
-            return _cached(module, inputs(workload, draw.fields, device, part="prefill"))
+            given = inputs(workload, draw.fields, device, part="prefill")
+            return _cached(module, given, computes=computes)
         given = inputs(workload, draw.fields, device)
         check_inputs(module, given, class_name)
         if setting.mode == CHECKPOINT:
             module.gradient_checkpointing_enable()  # type: ignore[operator]
-        recording = _trained(module, given, is_whole=shows_products(profile))
+        recorder = Recorder(module, computes=computes)
+        recording = _trained(recorder, given, is_whole=shows_products(profile))
     before, after = ("saved", "backward")
     if setting.mode == CHECKPOINT:
         before, after = ("checkpointed", "recomputed")
@@ -140,9 +156,9 @@ def built_on(subject: Subject, workload: Workload, profile: KernelProfile) -> nn
     return built_in_dtype(subject, workload, recorded_on(profile))
 
 
-def _trained(module: nn.Module, given: Mapping[str, torch.Tensor], *, is_whole: bool) -> Recording:
+def _trained(recorder: Recorder, given: Mapping[str, torch.Tensor], *, is_whole: bool) -> Recording:
     """Run a module forward, and backward if the whole run is asked for."""
-    recorder = Recorder(module)
+    module = recorder.module
     with recorder.running():
         loss = loss_of(module(**keywords_of(module, given)))
     if is_whole:
@@ -151,17 +167,22 @@ def _trained(module: nn.Module, given: Mapping[str, torch.Tensor], *, is_whole: 
     return recorder.recording
 
 
-def _cached(module: nn.Module, given: Mapping[str, torch.Tensor]) -> RecordedByKind:
+def _cached(
+    module: nn.Module, given: Mapping[str, torch.Tensor], *, computes: bool
+) -> RecordedByKind:
     """Record what the cache holds after a prefill and after one more step, and that step."""
     held = _storages(module)
     with torch.no_grad():
-        outputs = module(**given, use_cache=True)
+        with Recorder(
+            module, computes=computes
+        ).running():  # so that results that are known are not computed again
+            outputs = module(**given, use_cache=True)
         name = next((name for name in _CACHES if getattr(outputs, name, None) is not None), None)
         if name is None:
             return {}
         cache = getattr(outputs, name)
         prefilled = list(_held_by(cache, "cache", set(held)))
-        recorder = Recorder(module)
+        recorder = Recorder(module, computes=computes)
         with recorder.running():
             module(**_token(given, outputs), **{name: cache}, use_cache=True)
     stepped = list(_held_by(cache, "cache", set(held)))

@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode
 from weighbridge.derive.probing.symbolic import Symbolic, plain_value
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Mapping
+    from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 _PLAIN = (
     *(type(None), bool, int, float, str),
@@ -36,27 +36,33 @@ class _Kind(NamedTuple):
     dtype: torch.dtype
 
 
-_results: dict[Hashable, _Kind] = {}
-"""The kind of the result of each call, by function and the kinds of its arguments."""
+_results: dict[Hashable, tuple[_Kind, ...]] = {}
+"""The kinds of the results of each call, by function and the kinds of its arguments."""
 _changes: set[Hashable] = set()
 """The kinds of calls that put other values into a tensor, and that torch did not refuse."""
 
 
 def computed(function: Any, args: Any, kwargs: Any) -> Any:
-    """Return the result of a pure function; an empty tensor if one like it was computed before."""
+    """Return what a pure function returns: empty tensors if it was called with such ones before."""
     key = _call_key(function, args, kwargs)
     if key is None:
         return function(*args, **kwargs)
-    kind = _results.get(key)
-    if kind is not None:
+    kinds = _results.get(key)
+    if kinds is not None:
         with DisableTorchFunction():
-            return torch.empty_strided(kind.shape, kind.stride, dtype=kind.dtype, device="meta")
+            tensors = [
+                torch.empty_strided(kind.shape, kind.stride, dtype=kind.dtype, device="meta")
+                for kind in kinds
+            ]
+        return tensors[0] if len(tensors) == 1 else (*tensors,)
     result = function(*args, **kwargs)
+    has_more = type(result) is tuple and len(result) > 1
+    tensors = [*result] if has_more else [result]
     with DisableTorchFunction():
-        if _is_new(result, (*args, *kwargs.values())):
+        if _are_new(tensors, (*args, *kwargs.values())):
             if len(_results) == _MOST_RESULTS:
                 _results.clear()
-            _results[key] = _Kind(tuple(result.shape), result.stride(), result.dtype)
+            _results[key] = (*(_Kind(of.shape, of.stride(), of.dtype) for of in tensors),)
     return result
 
 
@@ -72,7 +78,7 @@ def changed(function: Any, args: Any, kwargs: Any) -> Any:
 
 
 def dispatched(operator: Any, args: Any, kwargs: Any) -> Any:
-    """Return the result of an operator of torch: of a pure one, as `computed` does.
+    """Return what an operator of torch returns: for a pure one, as `computed` does.
 
     Another mode below the present one may want to see the call, and then sees it.
     """
@@ -83,23 +89,26 @@ def dispatched(operator: Any, args: Any, kwargs: Any) -> Any:
 
 @cache
 def _is_pure(operator: Any) -> bool:
-    """Whether an operator returns one tensor, which shares nothing with its arguments."""
+    """Whether an operator returns tensors, which share nothing with its arguments."""
     schema = operator._schema
-    return [str(part.type) for part in schema.returns] == ["Tensor"] and all(
+    return {str(part.type) for part in schema.returns} == {"Tensor"} and all(
         part.alias_info is None for part in (*schema.arguments, *schema.returns)
     )
 
 
-def _is_new(result: Any, args: Iterable[Any]) -> bool:
-    """Whether a result is a plain tensor of its own on the meta device."""
-    return (
+def _are_new(results: Sequence[Any], args: Iterable[Any]) -> bool:
+    """Whether results are plain tensors on the meta device, each with a storage of its own."""
+    if not all(
         type(result) is torch.Tensor
         and result.device.type == "meta"
         and not result.requires_grad
         and not result._is_view()
         and _is_dense(result)
-        and result.untyped_storage()._cdata not in {*_storages_in(args)}
-    )
+        for result in results
+    ):
+        return False
+    storages = [result.untyped_storage()._cdata for result in results]
+    return len({*storages}) == len(storages) and not {*storages}.intersection(_storages_in(args))
 
 
 def _is_dense(tensor: torch.Tensor) -> bool:

@@ -1,0 +1,77 @@
+"""What is recorded of a run does not depend on the values that the class computes."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+import torch
+
+from weighbridge.blueprint.schema import load
+from weighbridge.derive.operations import recording
+from weighbridge.derive.operations.costing import main_class
+from weighbridge.derive.operations.draws import Draws
+from weighbridge.derive.operations.runs import CACHE, CHECKPOINT, TRAIN, RunMode, recorded_run
+from weighbridge.derive.probing.reference import FamilySubject
+
+if TYPE_CHECKING:
+    from weighbridge.derive.operations.runs import RecordedByKind
+
+
+def _recorded(family: str, profile: str, *, computes: bool) -> list[RecordedByKind]:
+    """Return what two draws of a family record, in BF16 and F32, in every mode."""
+    subject = FamilySubject(family)
+    class_name = main_class(load(family))
+    subject.check_class(class_name)
+    draws = Draws(subject, load(family)).unlike(random.Random(family), 3)  # noqa: S311
+    recorded = []
+    for draw in itertools.islice(draws, 2):
+        for mode, dtype in itertools.product((TRAIN, CHECKPOINT, CACHE), ("BF16", "F32")):
+            setting = RunMode(mode, profile, dtype, training=mode != CACHE)
+            torch.manual_seed(0)
+            recorded.append(recorded_run(subject, class_name, draw, setting, computes=computes))
+    return recorded
+
+
+@pytest.mark.parametrize(
+    ("family", "profile"),
+    [
+        *itertools.product(("phi", "qwen3_moe", "bert", "lfm2"), ("cpu", "cpu-eager")),
+        ("mamba2", "cpu-eager"),  # it has no attention
+    ],
+)
+def test_a_run_without_values_records_what_a_run_with_torchs_own_products_does(
+    family: str, profile: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without = _recorded(family, profile, computes=False)
+    rounded = _recorded(family, profile, computes=True)
+    monkeypatch.setattr(recording, "_OF_MATRICES", frozenset())
+    usual = _recorded(family, profile, computes=True)
+    assert without == rounded == usual
+    assert all(run for run in usual[:2])
+
+
+@pytest.mark.parametrize("name", ["mm", "bmm", "addmm", "baddbmm"])
+@pytest.mark.parametrize("is_transposed", [False, True])
+def test_a_product_in_bf16_is_torchs_own_but_for_rounding(
+    name: str, *, is_transposed: bool
+) -> None:
+    torch.manual_seed(0)
+    batch = (3,) if "b" in name else ()
+    left, right = torch.randn(*batch, 5, 64).bfloat16(), torch.randn(*batch, 64, 7).bfloat16()
+    if is_transposed:
+        right = right.mT.contiguous().mT
+    factors = (torch.randn(7).bfloat16(), left, right) if "add" in name else (left, right)
+    usual = getattr(torch, name)(*factors)
+    with recording.Recorder(torch.nn.Identity()).running():
+        found = getattr(torch, name)(*factors)
+    with recording.Recorder(torch.nn.Identity(), computes=False).running():
+        zeros = getattr(torch, name)(*factors)
+    for result in (found, zeros):
+        assert (result.dtype, result.shape) == (usual.dtype, usual.shape)
+        assert result.stride() == usual.stride()
+    torch.testing.assert_close(found, usual)
+    assert usual.any()
+    assert not zeros.any()
