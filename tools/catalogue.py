@@ -64,6 +64,9 @@ ALWAYS = ("attention_types", "num_attention_heads")
 BESIDE = ("quantization_config", "expert_dtype", *prediction_fields())
 """Fields that say what files hold, which the count of transformers does not need."""
 
+SHARES = ("rotary_dim", "rotary_pct")
+"""Other fields that say which share of a head rotary embeddings turn."""
+
 LONGEST_LIST = 4  # a list up to this length is kept even if the blueprint computes the same
 NOT_OF_SHAPES = ("quantization_config", "auto_map")
 """Fields for which transformers would load other code; they change no shape."""
@@ -101,11 +104,28 @@ def compact(config: Config, blueprint: Blueprint) -> dict[str, Any]:
 
 
 def _of_runs(config: Config, blueprint: Blueprint) -> dict[str, Any]:
-    """Return the fields that change no shape, and that a run needs: recordings hold them."""
+    """Return the fields that change no shape, but what a run costs: recordings name or hold them.
+
+    They are those that differ in a config from what its class assumes, and those that released
+    configs state otherwise.
+    """
     if blueprint.family not in operations.available():
         return {}
-    unstated = operations.load_operations(blueprint.family).unstated
-    return {name: config[name] for name in unstated if name in config}
+    known = operations.load_operations(blueprint.family)
+    first_held = {name: of[0] if isinstance(of, list) else of for name, of in known.held.items()}
+    assumed = {**first_held, **blueprint.at_defaults, **known.fields}
+    found: dict[str, Any] = {}
+    names = {*known.fields, *known.computed} - blueprint.computed.keys()
+    names.update(SHARES if operations.ROTATED in known.held else ())
+    for name in sorted({*names, *known.held, *known.unstated}.intersection(config)):
+        value = config[name]
+        is_idle = config.get("use_sliding_window") is False and "window" in name
+        is_followed = name in known.computed and (value is None or isinstance(value, list))
+        is_released = name in known.unstated or isinstance(value, list)
+        is_other = name not in assumed or value != assumed[name]
+        if not is_idle and not is_followed and (is_released or is_other):
+            found[name] = value
+    return found
 
 
 def _beside(config: Config, used: Config) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import pytest
 
 import weighbridge
 from weighbridge.blueprint import schema
+from weighbridge.errors import WeighbridgeError
 from weighbridge.ledger.ledger import bind
 from weighbridge.models import catalogue
 from weighbridge.models.find import find
@@ -236,3 +237,32 @@ def test_the_totals_that_everybody_quotes():
         "deepseek-ai/DeepSeek-V3": 671_026_404_352,
     }
     assert {name: ENTRIES[name]["parameters"] for name in quoted} == quoted
+
+
+RUNS = (
+    {"batch": 2, "sequence": 384, "train": True, "dtype": "bf16"},
+    {"past": 60_000, "decode": True, "dtype": "bf16"},
+)
+
+
+def cost_of(described: str, run: dict) -> list | None:
+    """Return the figures of a run; None if it is refused."""
+    try:
+        found = weighbridge.cost(described, **run)
+    except WeighbridgeError:
+        return None
+    saved = [found.saved_for_backward_bytes, found.checkpointed_bytes, found.cache_bytes]
+    return [found.forward_matmul_flops, found.step_matmul_flops, *saved, found.weight_bytes]
+
+
+def test_a_release_costs_what_its_own_config_does():
+    names = {name.lower(): name for name in ENTRIES}
+    compared = 0
+    for path in sorted((DATA / "real").glob("*.json")):
+        name = names.get(path.stem.replace("__", "/").lower())
+        for run in RUNS if name else ():
+            of_file = cost_of(str(path), run)
+            if of_file is not None:
+                assert cost_of(name, run) == of_file, (name, run)
+                compared += 1
+    assert compared > 80

@@ -125,6 +125,7 @@ TURNED = [
     "nghuyong/ernie-3.0-base-zh",
     "facebook/opt-350m",
     "CohereForAI/c4ai-command-r-plus",
+    "albert/albert-xlarge-v1",
 ]
 
 
