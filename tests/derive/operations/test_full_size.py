@@ -126,6 +126,7 @@ TURNED = [
     "facebook/opt-350m",
     "CohereForAI/c4ai-command-r-plus",
     "albert/albert-xlarge-v1",
+    "zai-org/GLM-4.5",
 ]
 
 
