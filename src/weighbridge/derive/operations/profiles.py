@@ -75,7 +75,7 @@ def without_values() -> Iterator[None]:
 
 @contextmanager
 def of_any_weights() -> Iterator[None]:
-    """Build modules on the CPU whose weights are all alike: drawing them takes most of the time."""
+    """Build modules on the CPU whose weights are all alike: to draw them would take long."""
     with _replacing([(torch.Tensor, name, _alike) for name in ("normal_", "uniform_")]):
         yield
 

@@ -173,9 +173,7 @@ def _cached(
     """Record what the cache holds after a prefill and after one more step, and that step."""
     held = _storages(module)
     with torch.no_grad():
-        with Recorder(
-            module, computes=computes
-        ).running():  # so that results that are known are not computed again
+        with Recorder(module, computes=computes).running():  # known results are not computed again
             outputs = module(**given, use_cache=True)
         name = next((name for name in _CACHES if getattr(outputs, name, None) is not None), None)
         if name is None:
