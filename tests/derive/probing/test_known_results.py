@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from weighbridge.derive.probing.known_results import dispatched
+from weighbridge.derive.probing.known_results import dispatched, with_zeros
 
 
 class _Dispatched(TorchDispatchMode):
@@ -16,6 +16,13 @@ class _Dispatched(TorchDispatchMode):
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         return dispatched(function, args, kwargs or {})
+
+
+class _WithZeros(TorchDispatchMode):
+    def __torch_dispatch__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        return with_zeros(function, args, kwargs or {})
 
 
 def _kind(tensor: torch.Tensor) -> tuple[Any, ...]:
@@ -114,3 +121,26 @@ def test_values_of_real_tensors_are_computed() -> None:
         for number in (1.0, 2.0):
             assert (torch.full((2,), number, device="meta") * 2).is_meta
             assert (torch.full((2,), number) * 2).tolist() == [2 * number] * 2
+
+
+@pytest.mark.parametrize("call", _CALLS)
+def test_zeros_are_shaped_and_kept_as_what_torch_computes(call: Any) -> None:
+    usual = call(torch.ones(4, 6, requires_grad=True))
+    for _ in range(3):
+        given = torch.ones(4, 6, requires_grad=True)
+        with _WithZeros():
+            found = call(given)
+            torch.autograd.grad(found.sum(), given, allow_unused=True)
+        assert _kind(found) == _kind(usual)
+
+
+def test_what_code_asks_for_is_computed_among_zeros() -> None:
+    for numbers in ([3.0, 5.0, 4.0], [7.0, 0.0, 9.0]):
+        given = torch.tensor(numbers)
+        with _WithZeros():
+            flags, best = given > 4, given.topk(1).indices
+            chosen, doubled = given[flags], given * 2
+        assert flags.tolist() == [number > 4 for number in numbers]
+        assert best.item() == numbers.index(max(numbers))
+        assert chosen.tolist() == [number for number in numbers if number > 4]
+    assert doubled.tolist() == [0.0, 0.0, 0.0]

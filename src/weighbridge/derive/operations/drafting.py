@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,6 +42,8 @@ from weighbridge.derive.operations.runs import (
     TRAIN,
     RunMode,
     SameAs,
+    asking_for_values,
+    built_on,
     recorded_run,
 )
 from weighbridge.derive.operations.workload import sizes_of
@@ -50,6 +52,8 @@ from weighbridge.errors import ModelError, WeighbridgeError, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from torch import nn
 
     from weighbridge.algebra.expr import Tree
     from weighbridge.derive.operations.draws import Draws, RunDraw
@@ -63,6 +67,7 @@ _ON, _OFF = 0.1, 0.0  # values of a dropout
 _DRAWS = 3  # from which numbers are expressed
 _DRAWS_TO_RECOGNISE = 2  # are enough for a number that is known at its path
 _MOST_RECENT = 16  # runs that are kept
+_MOST_MODULES = 128
 _LONGEST_REASON = 200  # characters of the reason why code did not run
 
 Place = tuple[RunMode, tuple[int, ...]]
@@ -90,6 +95,7 @@ class Drafting:
             raise ModelError(self._reason)
         self._memory = Memory(draws, class_name, self.draws, self.windows)
         self._recent: dict[tuple[int, RunMode], RecordedByKind] = {}
+        self._modules: dict[tuple[int, RunMode], nn.Module] = {}
 
     def _has(self, profile: str) -> bool:
         setting = RunMode(TRAIN, profile, "BF16")
@@ -373,14 +379,29 @@ class Drafting:
 
     def _run(self, draw: RunDraw, setting: RunMode) -> RecordedByKind:
         """Run a draw, unless it ran lately: what shows that an edge matters is then read again."""
-        key = (self.draws.index(draw), setting)
+        number = self.draws.index(draw)
+        key = (number, setting)
         if key not in self._recent:
-            if len(self._recent) == _MOST_RECENT:
-                del self._recent[next(iter(self._recent))]
+            _make_room(self._recent, _MOST_RECENT)
+            built = partial(self._built, (number, setting._replace(edge=())))
             self._recent[key] = recorded_run(
-                self.subject, self.class_name, draw, setting, computes=False
+                self.subject, self.class_name, draw, setting, computes=False, built=built
             )
         return self._recent[key]
+
+    def _built(self, key: tuple[int, RunMode], *of_run: Any) -> nn.Module:
+        """Return the module of a run: that of a run whose sizes alone differ, if there is one.
+
+        Code that asks for the values of tensors gets a new one, since old values are forgotten.
+        """
+        if self.subject.family in asking_for_values():
+            return built_on(*of_run)
+        if key not in self._modules:
+            _make_room(self._modules, _MOST_MODULES)
+            self._modules[key] = built_on(*of_run)
+        module = self._modules[key]
+        module.zero_grad()
+        return module
 
     # Conditions
 
@@ -510,6 +531,12 @@ class Drafting:
         kind = path.partition(" ")[0]
         questions = self._questions.asked(kind, letters, {name for name, _ in edges})
         return list(questions), environments
+
+
+def _make_room(kept: dict[Any, Any], most: int) -> None:
+    """Drop what was kept first, if there is no room for more."""
+    if len(kept) == most:
+        del kept[next(iter(kept))]
 
 
 def _by_dtype(

@@ -8,6 +8,7 @@ are the batch. An operator that multiplies and has no rule is an error, never a 
 from __future__ import annotations
 
 import re
+from functools import cache
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -201,10 +202,16 @@ def products_of(packet: Any, arguments: Sequence[Any], keywords: Any) -> list[Fa
         weighbridge.errors.ModelError: aten::linalg_lstsq multiplies, and has no rule.
         Write one in derive/operations/products.py.
     """
+    rule = _rule_of(packet)
+    return rule(*arguments, **(keywords or {})) if rule else []
+
+
+@cache
+def _rule_of(packet: Any) -> Rule | None:
+    """Return the rule of an operator that multiplies matrices; None if it does not."""
     namespace, _, name = packet._qualified_op_name.partition("::")
-    rule = RULES.get(name)
-    if rule is not None:
-        return rule(*arguments, **(keywords or {}))
+    if name in RULES:
+        return RULES[name]
     if namespace not in _KNOWN_NAMESPACES or (
         _MULTIPLIES.search(name) and name not in _ONLY_NAMED_SO
     ):
@@ -212,4 +219,4 @@ def products_of(packet: Any, arguments: Sequence[Any], keywords: Any) -> list[Fa
             f"{namespace}::{name} multiplies, and has no rule",
             hint="write one in derive/operations/products.py",
         )
-    return []
+    return None

@@ -15,7 +15,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from weighbridge.derive.operations.products import products_of
-from weighbridge.derive.probing.known_results import dispatched
+from weighbridge.derive.probing.known_results import dispatched, with_zeros
 from weighbridge.errors import ModelError
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class Recorder:
     """Records the run of a module.
 
     Its parameters and buffers do not count as saved tensors; its inputs do. ``computes`` is false
-    where the values of products do not matter: on the CPU they are then zeros, which takes no time.
+    where values do not matter, on the CPU: numbers are then zeros, which takes little time.
 
     Example:
         >>> linear, given = torch.nn.Sequential(torch.nn.Linear(3, 4)), torch.ones(2, 3)
@@ -191,7 +191,8 @@ class _Products(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's 
             matmuls += [Matmul(path, *factors) for factors in products]
         if function in _OF_MATRICES and args[0].device.type == "cpu":
             return _on_the_cpu(function, args, kwargs or {}, computes=self._computes)
-        return dispatched(function, args, kwargs or {})
+        returned = dispatched if self._computes else with_zeros
+        return returned(function, args, kwargs or {})
 
 
 _OF_MATRICES = {getattr(torch.ops.aten, name).default for name in ("mm", "bmm", "addmm", "baddbmm")}

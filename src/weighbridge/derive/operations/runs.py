@@ -30,7 +30,7 @@ from weighbridge.derive.operations.workload import (
 from weighbridge.derive.write import DTYPES as DTYPE_NAMES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from torch import nn
 
@@ -97,10 +97,12 @@ def recorded_run(
     setting: RunMode,
     *,
     computes: bool = True,
+    built: Callable[[Subject, Workload, KernelProfile], nn.Module] | None = None,
 ) -> RecordedByKind:
     """Run a class on a draw, and return what was recorded, by kind.
 
-    ``computes`` is as for a `Recorder`.
+    ``computes`` is false where the values that the CPU computes do not matter. ``built`` returns
+    the module, if `built_on` is not to build it.
 
     Raises:
         Exception: whatever the code raises.
@@ -111,12 +113,13 @@ def recorded_run(
     run: dict[str, Any] = {name: size for name, size in sizes.items() if name in Workload._fields}
     run |= {"attention": implementation(profile), "dtype": setting.dtype}
     workload = Workload(class_name, changes, training=setting.training, **run)
+    device = recorded_on(profile)
+    computes = computes or device != "cpu"
     asks = subject.family in asking_for_values()
     with warnings.catch_warnings(), kernels_of(profile, asks_for_values=asks):
         warnings.simplefilter("ignore")
         with nullcontext() if computes else of_any_weights():
-            module = built_on(subject, workload, profile)
-        device = recorded_on(profile)
+            module = (built or built_on)(subject, workload, profile)
         if setting.mode == CACHE:
             if not _has_cache(module):
                 return {}

@@ -1,7 +1,8 @@
-"""Results on the meta device that are known from an earlier call.
+"""Results without values that are known from an earlier call.
 
 On the meta device, torch computes most functions in Python. Tensors there hold no values: for the
-result of a function that was called with such tensors before, an empty tensor does as well.
+result of a function that was called with such tensors before, an empty tensor does as well. So do
+zeros for numbers on the CPU, where their values do not matter.
 """
 
 from __future__ import annotations
@@ -25,15 +26,24 @@ _PLAIN = (
 _NUMBERS = frozenset((bool, int, float))
 TENSORS = (torch.Tensor, torch.nn.Parameter)
 """The classes of plain tensors: code may replace functions for others."""
+_META, _CPU = "meta", "cpu"
 _MOST_RESULTS = 50_000  # kinds of results that are remembered
+_SIZED_BY_VALUES = torch.Tag.dynamic_output_shape
+_DRAWN = torch.ops.aten.bernoulli_.float
 
 
 class _Kind(NamedTuple):
-    """What decides a tensor on the meta device."""
+    """What decides a tensor without values."""
 
     shape: tuple[int, ...]
     stride: tuple[int, ...]
     dtype: torch.dtype
+    device: str
+
+    def tensor(self) -> torch.Tensor:
+        """Return a tensor of this kind: zeros, unless the device holds no values."""
+        tensor = torch.empty_strided(self.shape, self.stride, dtype=self.dtype, device=self.device)
+        return tensor if self.device == _META else tensor.zero_()
 
 
 _results: dict[Hashable, tuple[_Kind, ...]] = {}
@@ -42,27 +52,24 @@ _changes: set[Hashable] = set()
 """The kinds of calls that put other values into a tensor, and that torch did not refuse."""
 
 
-def computed(function: Any, args: Any, kwargs: Any) -> Any:
+def computed(function: Any, args: Any, kwargs: Any, device: str = _META) -> Any:
     """Return what a pure function returns: empty tensors if it was called with such ones before."""
-    key = _call_key(function, args, kwargs)
+    key = _call_key(function, args, kwargs, device)
     if key is None:
         return function(*args, **kwargs)
     kinds = _results.get(key)
     if kinds is not None:
         with DisableTorchFunction():
-            tensors = [
-                torch.empty_strided(kind.shape, kind.stride, dtype=kind.dtype, device="meta")
-                for kind in kinds
-            ]
+            tensors = [kind.tensor() for kind in kinds]
         return tensors[0] if len(tensors) == 1 else (*tensors,)
     result = function(*args, **kwargs)
     has_more = type(result) is tuple and len(result) > 1
     tensors = [*result] if has_more else [result]
     with DisableTorchFunction():
-        if _are_new(tensors, (*args, *kwargs.values())):
+        if _are_new(tensors, (*args, *kwargs.values()), device):
             if len(_results) == _MOST_RESULTS:
                 _results.clear()
-            _results[key] = (*(_Kind(of.shape, of.stride(), of.dtype) for of in tensors),)
+            _results[key] = (*(_Kind(of.shape, of.stride(), of.dtype, device) for of in tensors),)
     return result
 
 
@@ -87,6 +94,18 @@ def dispatched(operator: Any, args: Any, kwargs: Any) -> Any:
     return operator(*args, **kwargs)
 
 
+def with_zeros(operator: Any, args: Any, kwargs: Any) -> Any:
+    """Return what an operator returns on the CPU, with zeros for numbers that were computed before.
+
+    Integers and flags are computed, since code asks for them.
+    """
+    if operator is _DRAWN:  # what a dropout drops
+        return args[0].zero_()
+    if _is_pure(operator) and _SIZED_BY_VALUES not in operator.tags:
+        return computed(operator, args, kwargs, _CPU)
+    return operator(*args, **kwargs)
+
+
 @cache
 def _is_pure(operator: Any) -> bool:
     """Whether an operator returns tensors, which share nothing with its arguments."""
@@ -96,11 +115,15 @@ def _is_pure(operator: Any) -> bool:
     )
 
 
-def _are_new(results: Sequence[Any], args: Iterable[Any]) -> bool:
-    """Whether results are plain tensors on the meta device, each with a storage of its own."""
+def _are_new(results: Sequence[Any], args: Iterable[Any], device: str) -> bool:
+    """Whether results are plain tensors on a device, each with a storage of its own.
+
+    On the CPU, they are numbers besides, neither integers nor flags.
+    """
     if not all(
         type(result) is torch.Tensor
-        and result.device.type == "meta"
+        and result.device.type == device
+        and (device == _META or result.is_floating_point())
         and not result.requires_grad
         and not result._is_view()
         and _is_dense(result)
@@ -124,26 +147,26 @@ def _storages_in(values: Iterable[Any]) -> Iterable[int]:
             yield from _storages_in(value)
 
 
-def _call_key(function: Any, args: Any, kwargs: Mapping[str, Any]) -> Hashable | None:
+def _call_key(function: Any, args: Any, kwargs: Mapping[str, Any], device: str) -> Hashable | None:
     """Return what decides the kind of a function's result; None if that is not known."""
     with DisableTorchFunction():
-        arguments = [_argument_key(arg) for arg in args]
-        options = [(name, _argument_key(value)) for name, value in kwargs.items()]
+        arguments = [_argument_key(arg, device) for arg in args]
+        options = [(name, _argument_key(value, device)) for name, value in kwargs.items()]
     if None in arguments or any(option is None for _, option in options):
         return None
     is_recorded = torch.is_grad_enabled()
-    return function, torch.get_default_dtype(), is_recorded, (*arguments,), (*options,)
+    return function, device, torch.get_default_dtype(), is_recorded, (*arguments,), (*options,)
 
 
-def _argument_key(value: Any) -> Hashable | None:
+def _argument_key(value: Any, device: str) -> Hashable | None:
     """Return what decides the results of functions of a value; None if that is not known."""
     kind = type(value)
     if kind in TENSORS:
-        if value.device.type != "meta":
+        if value.device.type != device:
             return None
         return value.shape, value.stride(), value.dtype, value.requires_grad
     if kind in (list, tuple):
-        items = [_argument_key(item) for item in value]
+        items = [_argument_key(item, device) for item in value]
         return None if None in items else (kind, *items)
     if isinstance(value, Symbolic):
         value = plain_value(value)
