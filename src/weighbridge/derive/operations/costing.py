@@ -628,11 +628,16 @@ class Proof:
         """Return the draw with which other values of a field are tried.
 
         It has images, if any. Of a few draws it has the most layers: some have a type of their own.
+        Its sequences are longer than its windows, which may depend on the field.
         """
         drawn = self._draws.unlike(random.Random(name), _MOST_LAYERS)  # noqa: S311
         with_images = (draw for draw in drawn if draw.run.get("images") != 0)
         few = itertools.islice(with_images, _DRAWS_COMPARED)
-        return max(few, key=lambda draw: sum(draw.fields[of] for of in self._draws.layer_counts))
+        draw = max(few, key=lambda draw: sum(draw.fields[of] for of in self._draws.layer_counts))
+        windows = [draw.fields.get(window) for window in self._draws.windows]
+        widest = max((window for window in windows if type(window) is int), default=0)
+        longer = {of: max(draw.run[of], 2 * widest + 1) for of in LENGTHS if of in draw.run}
+        return draw._replace(run={**draw.run, **longer})
 
     def _is_free_at(self, draw: RunDraw, other: dict[str, Any]) -> bool:
         stated = {name: value for name, value in other.items() if value is not None}

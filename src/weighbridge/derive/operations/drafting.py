@@ -527,9 +527,8 @@ class Drafting:
             }
             for setting, indices in places
         ]
-        edges = dict.fromkeys(pair for (setting, _) in places for pair in setting.edge)
-        kind = path.partition(" ")[0]
-        questions = self._questions.asked(kind, letters, {name for name, _ in edges})
+        edges = dict.fromkeys(name for (setting, _) in places for name, _ in setting.edge)
+        questions = self._questions.asked(path.partition(" ")[0], letters, edges)
         return list(questions), environments
 
 

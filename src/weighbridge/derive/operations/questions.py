@@ -51,7 +51,7 @@ class RunQuestions:
         self._draws, self._dropouts = draws, dropouts
         self._windows, self._nullable = windows, nullable
 
-    def asked(self, kind: str, letters: Iterable[str], edges: set[str]) -> Iterator[Question]:
+    def asked(self, kind: str, letters: Iterable[str], edges: Iterable[str]) -> Iterator[Question]:
         """Yield the questions for operations of a kind.
 
         ``letters`` are the indices in the path of their module, and ``edges`` the sizes of a run
@@ -62,15 +62,16 @@ class RunQuestions:
         with_value = [name for name, value in self._dropouts.items() if value is not None]
         for name in with_value:
             yield _dropped(("name", name)), COST_OF_SETTING
-        for name in self._dropouts.keys() - with_value:
+        for name in (name for name, value in self._dropouts.items() if value is None):
             for other in with_value:
                 is_null = ("==", ("name", name), ("value", None))
                 either = ("if", is_null, ("name", other), ("name", name))
                 yield _dropped(either), _COST_OF_DROPOUT_OR_ANOTHER
         yield from self._of_layers(letters)
-        yield from _of_edges(edges)
+        changed = sorted(edges)
+        yield from _of_edges(changed)
         length = "past" if kind in CACHED else "sequence"
-        if length in edges:
+        if length in changed:
             yield from self._of_windows(("name", length))
         for name in self._nullable:
             yield ("!=", ("name", name), ("value", None)), _COST_OF_EDGE
@@ -139,9 +140,9 @@ class RunQuestions:
         ]
 
 
-def _of_edges(edges: set[str]) -> Iterator[Question]:
+def _of_edges(edges: Sequence[str]) -> Iterator[Question]:
     """Yield the questions whether a size is more than 1, and whether there are images."""
-    for name in sorted(edges):
+    for name in edges:
         yield (">", ("name", name), ("value", 1)), _COST_OF_ONE
     if "images" in edges:
         yield (">", ("name", "images"), ("value", 0)), COST_OF_SETTING
