@@ -99,7 +99,9 @@ def test_entries_have_the_known_keys_and_no_others():
 
 
 def test_every_entry_says_where_its_config_was_read():
-    address = r"(pypi:\S+==\S+ \S+|github:\S+@[0-9a-f]{10} \S+|page [\w.-]+\.\w+/\S+)"
+    address = (
+        r"(pypi:\S+==\S+ \S+|github:\S+@[0-9a-f]{10} \S+|page (huggingface\.co|thebeat\.tech)/\S+)"
+    )
     for name, entry in ENTRIES.items():
         for part in entry["source"].split("; "):
             assert re.match(address, part), (name, part)

@@ -12,6 +12,7 @@ import torch
 from weighbridge.blueprint.schema import load
 from weighbridge.derive.operations import recording
 from weighbridge.derive.operations.costing import main_class
+from weighbridge.derive.operations.drafting import Drafting
 from weighbridge.derive.operations.draws import Draws
 from weighbridge.derive.operations.runs import CACHE, CHECKPOINT, TRAIN, RunMode, recorded_run
 from weighbridge.derive.probing.reference import FamilySubject
@@ -51,6 +52,21 @@ def test_a_run_without_values_records_what_a_run_with_torchs_own_products_does(
     usual = _recorded(family, profile, computes=True)
     assert without == rounded == usual
     assert all(run for run in usual[:2])
+
+
+@pytest.mark.parametrize(("family", "profile"), [("bert", "cpu-eager"), ("phi", "cuda-eager")])
+def test_a_module_that_ran_before_records_what_a_new_one_does(family: str, profile: str) -> None:
+    subject, class_name = FamilySubject(family), main_class(load(family))
+    subject.check_class(class_name)
+    draws = Draws(subject, load(family))
+    drafting = Drafting(draws, class_name, random.Random(family))  # noqa: S311
+    dropouts = [tuple(dict.fromkeys(drafting.dropouts, value).items()) for value in (0.0, 0.1)]
+    edges = [(), (("batch", 1),), (("sequence", 5),), (("batch", 2),)]
+    for edge, changes in itertools.product(edges, dropouts):
+        setting = RunMode(TRAIN, profile, "BF16", changes=changes, edge=edge)
+        draw = drafting.draws[0]
+        new = recorded_run(subject, class_name, draw, setting, computes=False)
+        assert drafting._run(draw, setting) == new
 
 
 @pytest.mark.parametrize("name", ["mm", "bmm", "addmm", "baddbmm"])

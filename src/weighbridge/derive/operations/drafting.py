@@ -67,7 +67,7 @@ _ON, _OFF = 0.1, 0.0  # values of a dropout
 _DRAWS = 3  # from which numbers are expressed
 _DRAWS_TO_RECOGNISE = 2  # are enough for a number that is known at its path
 _MOST_RECENT = 16  # runs that are kept
-_MOST_MODULES = 128
+_MOST_MODULES = 128  # that are kept: as many as the settings and draws of an edge
 _LONGEST_REASON = 200  # characters of the reason why code did not run
 
 Place = tuple[RunMode, tuple[int, ...]]

@@ -84,13 +84,13 @@ def changed(function: Any, args: Any, kwargs: Any) -> Any:
     return result
 
 
-def dispatched(operator: Any, args: Any, kwargs: Any) -> Any:
+def dispatched(operator: Any, args: Any, kwargs: Any, device: str = _META) -> Any:
     """Return what an operator of torch returns: for a pure one, as `computed` does.
 
     Another mode below the present one may want to see the call, and then sees it.
     """
     if _is_pure(operator) and _get_current_dispatch_mode() is None:
-        return computed(operator, args, kwargs)
+        return computed(operator, args, kwargs, device)
     return operator(*args, **kwargs)
 
 
@@ -101,9 +101,9 @@ def with_zeros(operator: Any, args: Any, kwargs: Any) -> Any:
     """
     if operator is _DRAWN:  # what a dropout drops
         return args[0].zero_()
-    if _is_pure(operator) and _SIZED_BY_VALUES not in operator.tags:
-        return computed(operator, args, kwargs, _CPU)
-    return operator(*args, **kwargs)
+    if _SIZED_BY_VALUES in operator.tags:
+        return operator(*args, **kwargs)
+    return dispatched(operator, args, kwargs, _CPU)
 
 
 @cache
