@@ -35,6 +35,7 @@ CALLS = {
     "in order": (("a", 2, ("b",)), {}),
     "by name": ((), {"size": 3, "name": "a", "parts": ("c",)}),
     "defaults": (("a",), {}),
+    "a default": (("a", 2), {}),
     "some by name": (("a",), {"parts": ("d",)}),
     "nothing": ((), {}),
     "too many": (("a", 1, (), 4), {}),
@@ -108,3 +109,17 @@ def test_a_class_of_it_can_be_subclassed() -> None:
 
     assert Further("a", 3).twice == 6
     assert repr(Further("a", 3)) == "Further(name='a', size=3, parts=())"
+
+
+def test_a_field_without_a_default_after_one_with_it_is_refused() -> None:
+    with pytest.raises(TypeError, match="default"):
+
+        class _Theirs(typing.NamedTuple):
+            size: int = 1
+            name: str  # type: ignore[misc]
+
+    with pytest.raises(TypeError, match="default"):
+
+        class _Ours(lean_typing.NamedTuple):
+            size: int = 1
+            name: str  # type: ignore[misc]

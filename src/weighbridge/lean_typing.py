@@ -23,7 +23,10 @@ else:
             fields = namespace.get("__annotations__", {})
             if fields:
                 defaults = {field: namespace[field] for field in fields if field in namespace}
+                if list(defaults) != list(fields)[len(fields) - len(defaults) :]:
+                    raise TypeError(f"a field of {name} without a default follows one with it")
                 namespace |= {"_fields": tuple(fields), "_field_defaults": defaults}
+                namespace["_last_values"] = tuple(defaults.values())
                 namespace["__match_args__"] = tuple(fields)
                 for place, field in enumerate(fields):
                     namespace[field] = property(itemgetter(place))
@@ -42,6 +45,7 @@ else:
 
         __slots__ = ()
         _fields = ()
+        _last_values = ()  # the defaults, which belong to the last fields
 
         def __new__(cls, *values, **named):
             """Make a tuple from values, in order or by name.
@@ -50,8 +54,12 @@ else:
                 TypeError: a value is missing, is given twice, or does not belong to a field.
             """
             fields = cls._fields
-            if len(values) == len(fields) and not named:
-                return tuple.__new__(cls, values)
+            if not named:
+                left_out = len(fields) - len(values)
+                if left_out == 0:
+                    return tuple.__new__(cls, values)
+                if 0 < left_out <= len(cls._last_values):
+                    return tuple.__new__(cls, values + cls._last_values[-left_out:])
             if len(values) > len(fields):
                 raise TypeError(f"{cls.__name__} has {len(fields)} fields, not {len(values)}")
             placed = dict(zip(fields, values, strict=False))

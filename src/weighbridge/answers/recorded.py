@@ -36,6 +36,8 @@ class RecordedModel(NamedTuple):
     known: Operations
     choice: tuple[str, ...]
     """The note on the class, if neither the user nor the config named it."""
+    usual_names: dict[str, Any]
+    """The values of the names in expressions, for the usual run."""
 
     @property
     def class_name(self) -> str:
@@ -62,7 +64,7 @@ class RecordedModel(NamedTuple):
     @property
     def computed(self) -> dict[str, Tree]:
         """The expressions of the fields that the config leaves to be computed from others."""
-        given, computed = _fields(self.weighing), self.known.computed
+        given, computed = _fields(self.weighing.model), self.known.computed
         own = {name: computed[name] for name in computed if given.get(name) is None}
         return {**self.weighing.model.computed, **own}
 
@@ -82,7 +84,7 @@ class RecordedModel(NamedTuple):
 
     def names(self, **run: Any) -> dict[str, Any]:
         """Return the values of the names in expressions for a run."""
-        return self.known.names(_fields(self.weighing), **run)
+        return {**self.usual_names, **run}
 
     def entries(self, kind: str) -> tuple[OperationTemplate, ...]:
         """Return the operations of a kind, not yet bound to a run.
@@ -150,12 +152,15 @@ def recorded(
         choice = (f"the class is {known.base_class}, whose operations were recorded",)
         chosen = known.base_class
     weighing = weighed(found, chosen, dtype=dtype, strict=strict)
-    _check_held(weighing, known)
-    _check_computed(weighing, known)
+    given = _fields(found)
+    _check_held(given, known)
+    names = known.names(given)
+    _check_computed(weighing, known, names)
     _check_read_by_caches(weighing, known)
-    _check_values(weighing, known)
-    _check_modules(weighing, known)
-    return RecordedModel(weighing, known, choice)
+    least = {**names, **_LEAST_RUN}
+    _check_values(weighing, known, least)
+    _check_modules(weighing, known, least)
+    return RecordedModel(weighing, known, choice, names)
 
 
 def _hint(model: Model) -> str:
@@ -181,9 +186,9 @@ def _hint(model: Model) -> str:
     )
 
 
-def _check_held(weighing: Weighing, known: Operations) -> None:
+def _check_held(given: Mapping[str, Any], known: Operations) -> None:
     """Refuse a config with a value that no recording had."""
-    unheld = known.unheld(_fields(weighing))
+    unheld = known.unheld(given)
     if unheld:
         held = ", ".join(f"{name} = {_either(known.recorded(name))}" for name in unheld)
         raise ModelError(
@@ -193,10 +198,10 @@ def _check_held(weighing: Weighing, known: Operations) -> None:
         )
 
 
-def _check_computed(weighing: Weighing, known: Operations) -> None:
+def _check_computed(weighing: Weighing, known: Operations, names: Mapping[str, Any]) -> None:
     """Refuse a config that states another value of a field than what recordings computed for it."""
     model = weighing.model
-    names = {**known.names(_fields(weighing)), **model.fields}
+    names = {**names, **model.fields}
     for name, tree in _computed_in_recordings(model.blueprint, known).items():
         stated = model.given.get(name)
         if stated is None:
@@ -270,9 +275,8 @@ def _held_text(value: Any) -> str:
     return f"[{', '.join(map(shorten, value))}]" if isinstance(value, list) else shorten(value)
 
 
-def _check_values(weighing: Weighing, known: Operations) -> None:
+def _check_values(weighing: Weighing, known: Operations, names: Mapping[str, Any]) -> None:
     """Refuse a config that leaves null what every run needs, such as the experts of a token."""
-    names = known.names(_fields(weighing), **_LEAST_RUN)
     if not any(names[name] is None for name in _needed(known, weighing.class_name, names)):
         return
     try:
@@ -292,7 +296,7 @@ def _needed(known: Operations, class_name: str, names: Mapping[str, Any]) -> Ite
     return known.names_in_dims(class_name, "forward").intersection(names)
 
 
-def _check_modules(weighing: Weighing, known: Operations) -> None:
+def _check_modules(weighing: Weighing, known: Operations, names: Mapping[str, Any]) -> None:
     """Refuse a config without a module whose products were recorded."""
     present = {_owner_of(entry.template) for entry in weighing.ledger.entries}
     blueprint = weighing.model.blueprint
@@ -300,7 +304,6 @@ def _check_modules(weighing: Weighing, known: Operations) -> None:
     recorded_there = {entry.path for entry in known.entries(weighing.class_name, "forward")}
     if not absent & recorded_there:
         return
-    names = known.names(_fields(weighing), **_LEAST_RUN)
     for product in known.bind(weighing.class_name, "forward", names):
         if product.path in absent:
             raise ModelError(
@@ -316,8 +319,7 @@ def _owner_of(template: Template) -> str:
 _LEAST_RUN = {"batch": 1, "sequence": 2, "target": 2, "past": 1}
 
 
-def _fields(weighing: Weighing) -> dict[str, Any]:
-    model = weighing.model
+def _fields(model: Model) -> dict[str, Any]:
     return {**_rotated(model.given), **model.as_read}
 
 

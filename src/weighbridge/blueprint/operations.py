@@ -8,7 +8,7 @@ files, checks them against their law and binds them to numbers.
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, cached_property
 from itertools import chain, product
 
 from weighbridge import data
@@ -245,7 +245,7 @@ class Operations:
                 return name, f"{name.removesuffix(_last(name))}num_attention_heads"
         return ()
 
-    @property
+    @cached_property
     def whole(self) -> tuple[Tree, ...]:
         """That quotients leave no remainder, and that lists name no layers beyond the last.
 
@@ -291,17 +291,22 @@ class Operations:
                     hint=_MEASURE,
                 )
         self._check_rotated(kind, names)
-        if kind in OF_BACKWARD and names["attention"] == "flash" and not self.takes_any_width:
+        if kind in OF_BACKWARD:
+            self._check_backward(class_name, names)
+
+    def _check_backward(self, class_name: str, names: Mapping[str, Any]) -> None:
+        """Refuse sizes with which what a backward pass needs is not known."""
+        if names["attention"] == "flash" and not self.takes_any_width:
             self._check_flash(class_name, names)
         one = [name for name in self.never_one if names.get(name) == 1]
-        if one and kind in OF_BACKWARD:
+        if one:
             raise ModelError(
                 f"what {self.family} saves for a backward pass was recorded only with several "
                 "heads",
                 values=dict.fromkeys(one, 1),
                 hint=_MEASURE,
             )
-        if kind in OF_BACKWARD and names.get(LABELS) == 1 and self._reads(class_name, LABELS):
+        if names.get(LABELS) == 1 and self._reads(class_name, LABELS):
             raise ModelError(
                 f"what {class_name} saves for a backward pass was recorded only with several "
                 "labels",

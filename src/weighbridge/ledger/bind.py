@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weighbridge.algebra.expr import evaluate, source
+from weighbridge.algebra.expr import evaluate, names_in, source
 from weighbridge.blueprint.bind import bound_size, fold_indices, uses
 from weighbridge.blueprint.classify import gives_zero, size_names
 from weighbridge.blueprint.schema import MOST_LAYERS, MOST_PLACES, Template
@@ -37,7 +37,8 @@ class Binder:
     def __init__(self, blueprint: Blueprint, fields: Mapping[str, Any]) -> None:
         self.blueprint, self.values = blueprint, dict(fields)
         self._sizes: dict[str, int] = {}
-        self._truths: dict[Tree, bool] = {}
+        self._truths: dict[tuple[object, ...], bool] = {}
+        self._indices: dict[Tree, tuple[str, ...]] = {}
         self._standing: dict[tuple[object, ...], PlacesByForm] = {}
         self._combinations: dict[tuple[str, ...], Places] = {}
         self._targets: dict[tuple[Tree, int], int] = {}
@@ -97,12 +98,14 @@ class Binder:
 
     def holds(self, condition: Tree) -> bool:
         """Whether a condition is true; its indices must be bound."""
-        if condition in self._truths:
-            return self._truths[condition]
-        truth = bool(evaluate(condition, self.values))
-        if not uses(condition, self.blueprint.repeat):
-            self._truths[condition] = truth
-        return truth
+        indices = self._indices.get(condition)
+        if indices is None:
+            used = self.blueprint.repeat.keys() & names_in(condition)
+            indices = self._indices[condition] = tuple(used)
+        key = (condition, *[self.values[index] for index in indices])
+        if key not in self._truths:
+            self._truths[key] = bool(evaluate(condition, self.values))
+        return self._truths[key]
 
     def is_tied(self, template: Template) -> bool:
         """Whether a tensor is tied to another one; its indices must be bound."""
