@@ -15,7 +15,7 @@ from weighbridge.algebra.expr import evaluate, parse
 from weighbridge.blueprint import operations, schema
 from weighbridge.costs import costs
 from weighbridge.costs.profiles import PROFILES
-from weighbridge.derive.operations.costing import Proof
+from weighbridge.derive.operations.costing import Proof, recorded_classes
 from weighbridge.derive.operations.drafting import Drafting
 from weighbridge.derive.operations.draws import PADDED, ROWS, Draws
 from weighbridge.derive.operations.numbers import Numbers
@@ -158,6 +158,14 @@ def test_every_class_of_an_encoder_is_recorded(family: str) -> None:
     for class_name in known.class_names:
         assert list(known.entries(class_name, "checkpointed"))
         assert list(known.entries(class_name, "recomputed"))
+
+
+@pytest.mark.parametrize("family", [name for name in RECORDED if "." not in name])
+def test_a_file_has_the_classes_that_would_be_recorded(family: str) -> None:
+    known = operations.load_operations(family)
+    holes = [hole.partition(":")[0] for hole in known.proof["holes"]]
+    recorded = recorded_classes(schema.load(family))
+    assert list(known.class_names) == [name for name in recorded if name not in holes]
 
 
 def test_dropouts_are_run_with_equal_heads_too() -> None:

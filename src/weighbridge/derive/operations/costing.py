@@ -106,25 +106,32 @@ def main_class(blueprint: Blueprint) -> str:
 
 
 def recorded_classes(blueprint: Blueprint, classes: Iterable[str] | None = None) -> list[str]:
-    """Return the classes whose operations are derived: the main one, or every class of a family.
+    """Return the classes whose operations are derived.
 
-    ``classes`` are those besides the first, where a family has them all.
+    It is the main one; the base class, too, where releases name it; or every class of a family.
+    ``classes`` are those besides the first, where there are several.
 
     Example:
         >>> from weighbridge.blueprint.schema import load
-        >>> recorded_classes(load("gpt2")), len(recorded_classes(load("bert")))
-        (['GPT2LMHeadModel'], 9)
+        >>> recorded_classes(load("gpt2")), recorded_classes(load("vit"))
+        (['GPT2LMHeadModel'], ['ViTModel', 'ViTForImageClassification'])
+        >>> len(recorded_classes(load("bert")))
+        9
     """
-    if blueprint.family not in data.read_toml("facts/running.toml")["every_class"]:
-        return [main_class(blueprint)]
-    others = blueprint.class_names[1:]
+    facts, main = data.read_toml("facts/running.toml"), main_class(blueprint)
+    if blueprint.family in facts["every_class"]:
+        others = blueprint.class_names[1:]
+    elif blueprint.family in facts["base_class_too"]:
+        others = (main,)
+    else:
+        return [main]
     return [blueprint.base_class, *(name for name in others if classes is None or name in classes)]
 
 
 def cost_operations(
     subject: Subject, blueprint: Blueprint, seed: int = 0, classes: Iterable[str] | None = None
 ) -> tuple[dict[str, Any], list[str]]:
-    """Derive the operations of a family's main class, or of every class.
+    """Derive the operations of a family's main class, or of several.
 
     Returns:
         The data of a file, and what differs between it and runs that it was not derived from. A
