@@ -205,11 +205,12 @@ class Operations:
     def unheld(self, fields: Mapping[str, Any]) -> dict[str, Any]:
         """Return the fields of a config whose values differ from the recorded ones.
 
-        Of a list of the types of layers it is the types that no recording had.
+        A list is a text of its items; of one of the types of layers it is the types that no
+        recording had.
         """
         meant = {**self.unstated, **fields}
         differing = {
-            name: meant[name]
+            name: _shown_value(meant[name])
             for name, value in self.held.items()
             if name in meant
             and _as_filed(meant[name]) not in (value if isinstance(value, list) else [value])
