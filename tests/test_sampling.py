@@ -22,15 +22,9 @@ import pytest
 def test_a_family(family):
     pass
 
-@pytest.mark.sampled
-@pytest.mark.parametrize("browser", ["chromium", "firefox"])
-def test_a_browser(browser):
-    pass
-
 def test_alone():
     pass
 """
-OF_PARTS = SOURCE.replace("sampled", 'sampled("src/one", "web")')
 
 
 @pytest.fixture
@@ -49,36 +43,20 @@ def taken(project: pytest.Pytester, *arguments: str) -> set[str]:
     return {line.partition("::")[2] for line in done.outlines if "::" in line}
 
 
-def families_in(cases: set[str]) -> set[str]:
-    """Return the cases of the test with a case for each family."""
-    return {case for case in cases if case.startswith("test_a_family")}
-
-
-def browser(case: str) -> str:
-    """Return the whole name of a case of the test with few cases."""
-    return f"test_families.py::test_a_browser[{case}]"
-
-
 def test_a_whole_run_takes_a_sample_and_each_test_that_is_not_sampled(
     project: pytest.Pytester,
 ) -> None:
     cases = taken(project)
     assert "test_alone" in cases
-    assert 120 / sampling.SHARE / 2 < len(families_in(cases)) < 120 / sampling.SHARE * 2
+    assert 120 / sampling.SHARE / 2 < len(cases) < 120 / sampling.SHARE * 2
     assert cases == taken(project)
-
-
-def test_at_least_one_case_of_a_test_is_taken(project: pytest.Pytester) -> None:
-    drawn = [case for case in ("chromium", "firefox") if sampling.is_drawn(browser(case), 6)]
-    assert not drawn
-    assert {"test_a_browser[chromium]"} == {case for case in taken(project) if "browser" in case}
 
 
 @pytest.mark.parametrize("arguments", [["test_families.py"], ["-k", "family"], ["--cases=all"]])
 def test_a_run_that_names_tests_takes_every_case(
     project: pytest.Pytester, arguments: list[str]
 ) -> None:
-    assert len(families_in(taken(project, *arguments))) == 120
+    assert len(taken(project, *arguments) - {"test_alone"}) == 120
 
 
 def test_a_run_that_names_tests_can_take_a_sample(project: pytest.Pytester) -> None:
@@ -94,33 +72,14 @@ def test_a_family_whose_file_is_new_is_taken(
     assert taken(project) == drawn | {f"test_a_family[{absent}]"}
 
 
-def test_all_cases_are_taken_if_their_test_is_new(
-    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("file", ["web/src/map.ts", "test_families.py"])
+def test_all_cases_are_taken_if_their_part_of_the_code_or_their_test_is_new(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, file: str
 ) -> None:
-    monkeypatch.setattr(sampling, "touched", lambda: ["README.md", "test_families.py"])
-    assert len(families_in(taken(project))) == 120
-
-
-def test_more_cases_are_taken_if_a_part_of_the_code_is_new(
-    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    project.makepyfile(test_families=OF_PARTS)
-    usual = families_in(taken(project))
-    monkeypatch.setattr(sampling, "touched", lambda: ["README.md", "web/src/map.ts"])
-    more = families_in(taken(project))
-    assert usual < more
-    assert 120 / sampling.SHARE_NEAR / 1.3 < len(more) < 120 / sampling.SHARE_NEAR * 1.3
-
-
-def test_a_long_test_without_cases_is_taken_if_its_part_is_new(
-    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    long = "\n@pytest.mark.sampled('web')\ndef test_long{at}():\n    pass\n"
-    tests = "".join(long.format(at=at) for at in range(12))
-    project.makepyfile(test_families="import pytest\n" + tests)
-    assert len(taken(project)) < 12
-    monkeypatch.setattr(sampling, "touched", lambda: ["web/src/map.ts"])
-    assert len(taken(project)) == 12
+    project.makepyfile(test_families=SOURCE.replace("sampled", 'sampled(*["src/one", "web"])'))
+    assert len(taken(project)) < 120
+    monkeypatch.setattr(sampling, "touched", lambda: ["README.md", file])
+    assert len(taken(project) - {"test_alone"}) == 120
 
 
 def test_the_files_that_the_last_commits_and_the_present_work_touched_are_found(

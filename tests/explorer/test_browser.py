@@ -38,7 +38,6 @@ pytestmark = [
 ]
 
 
-@pytest.mark.sampled("web", "src/weighbridge/explorer", "src/weighbridge/data/pages")
 @pytest.mark.parametrize("family", MODELS)
 def test_a_browser_drives_the_page_of_a_model(family: str, tmp_path: Path) -> None:
     hold(str(CHROMIUM), wb.explore(family, class_name=MODELS[family]).save(tmp_path / "page.html"))
@@ -49,7 +48,6 @@ def test_a_browser_drives_the_page_of_two_models(tmp_path: Path) -> None:
     hold(str(CHROMIUM), both.save(tmp_path / "both.html"))
 
 
-@pytest.mark.sampled("web", "src/weighbridge/explorer", "src/weighbridge/data/pages")
 @pytest.mark.skipif(FIREFOX is None, reason="needs Firefox")
 @pytest.mark.parametrize("families", [("bert", "roberta"), ("deepseek_v3",), ("llava",)])
 def test_firefox_drives_a_page(families: tuple[str, ...], tmp_path: Path) -> None:
@@ -57,7 +55,6 @@ def test_firefox_drives_a_page(families: tuple[str, ...], tmp_path: Path) -> Non
     hold(str(FIREFOX), wb.explore(*families, class_name=class_name).save(tmp_path / "page.html"))
 
 
-@pytest.mark.sampled("web", "src/weighbridge/explorer", "src/weighbridge/data/pages")
 @pytest.mark.parametrize("family", ["bert", "llama"])
 def test_no_cell_moves_far_for_a_step_of_a_dial(family: str, tmp_path: Path) -> None:
     page = wb.explore(family).save(tmp_path / "page.html")

@@ -2,13 +2,11 @@
 
 The mark ``sampled`` stands on tests whose cases are alike, such as one for each family, and on long
 tests of one part of the code. It names the parts: ``sampled("web", "src/weighbridge/ledger")``.
-``pytest`` without paths or ``-k`` takes one case in ``SHARE`` of them, at least one of each test,
-the same ones each time. It adds what the last commits, or what is not committed yet, may have
-broken:
+``pytest`` without paths or ``-k`` takes one case in ``SHARE`` of them, the same ones each time, and
+besides those that the last commits, or what is not committed yet, may have broken:
 
 - the cases that are named after a file of data that was touched;
-- all cases of a test whose file was touched;
-- one case in ``SHARE_NEAR`` of a test one of whose parts was touched, and a test without cases.
+- all cases of a test whose file was touched, or one of whose parts.
 
 ``--cases=all`` takes every case, as a run at night and one before a release do. The head of the
 report says which.
@@ -20,18 +18,13 @@ import re
 import subprocess
 import zlib
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 ROOT = Path(__file__).parents[2]
 DATA = "src/weighbridge/data/"
-COMMITS = 10  # so many are the last ones
+COMMITS = 20  # so many are the last ones
 SHARE = 6  # one case in so many
-SHARE_NEAR = 2  # the same where a part was touched
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -62,7 +55,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     files = touched()
     named = names_of(files)
     left_out = {item for item in items if not is_taken(item, files, named)}
-    left_out -= {*first_cases(items, left_out)}
     config.hook.pytest_deselected(items=list(left_out))
     items[:] = [item for item in items if item not in left_out]
 
@@ -70,28 +62,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def is_taken(item: pytest.Item, files: list[str], named: re.Pattern[str]) -> bool:
     """Whether a run takes a case, where these files were touched."""
     mark = item.get_closest_marker("sampled")
-    if mark is None or is_drawn(item.nodeid, SHARE):
+    if mark is None or is_drawn(item.nodeid):
         return True
     test, _, case = item.nodeid.partition("[")
-    if named.search(case) or any(file.startswith(test.partition("::")[0]) for file in files):
-        return True
-    is_near = any(file.startswith(mark.args) for file in files)
-    return is_near and (not case or is_drawn(item.nodeid, SHARE_NEAR))
+    near = (test.partition("::")[0], *mark.args)
+    return any(file.startswith(near) for file in files) or named.search(case) is not None
 
 
-def is_drawn(case: str, share: int) -> bool:
-    """Whether a case belongs to a sample of one in so many."""
-    return zlib.crc32(case.encode()) % share == 0
-
-
-def first_cases(items: list[pytest.Item], left_out: set[pytest.Item]) -> Iterator[pytest.Item]:
-    """Yield the first case of each test of which no case would be taken."""
-    seen = {item.nodeid.partition("[")[0] for item in items if item not in left_out}
-    for item in items:
-        test, has_cases, _ = item.nodeid.partition("[")
-        if has_cases and test not in seen:
-            seen.add(test)
-            yield item
+def is_drawn(case: str) -> bool:
+    """Whether a case belongs to the sample."""
+    return zlib.crc32(case.encode()) % SHARE == 0
 
 
 def names_of(files: list[str]) -> re.Pattern[str]:
