@@ -129,6 +129,36 @@ def test_a_fixed_field_is_not_predicted_at_another_value() -> None:
     assert found.notes[1].values["fields"] == "hidden_act = 'relu'"
 
 
+BASE_CLASSES = {
+    "deit": {"image_size": 32, "num_channels": 3},
+    "dinov2": {"image_size": 28, "num_channels": 3},
+    "electra": {"embedding_size": 16},
+    "ernie": {"hidden_act": "relu"},
+    "vit": {"image_size": 32, "num_channels": 3},
+    "xlm-roberta": {"pad_token_id": 1},
+}
+
+
+@pytest.mark.parametrize("family", BASE_CLASSES)
+def test_base_classes_are_predicted(family: str) -> None:
+    blueprint = load(family)
+    tiny = {name: value for name, value in TINY.items() if name in blueprint.fields}
+    question = MeasureRequest(family, blueprint.base_class, {**tiny, **BASE_CLASSES[family]})
+    for train in (False, True):
+        found = by_name(measure(question._replace(batch=2, sequence=9, train=train)))
+        counts = [name for name in EXACT if train or not name.startswith("backward")]
+        assert {found[name].ratio for name in counts} == {1}
+
+
+@pytest.mark.parametrize("family", ["t5", "bart"])
+def test_a_base_class_with_a_decoder_is_given_its_tokens(family: str) -> None:
+    tiny = {"d_model": 16, "vocab_size": 60, "num_layers": 1, "encoder_layers": 1}
+    fields = {name: value for name, value in tiny.items() if name in load(family).fields}
+    found = by_name(measure(MeasureRequest(family, load(family).base_class, fields, sequence=5)))
+    assert found["parameters"].ratio == 1
+    assert found["forward_matmul_flops"].measured > 0
+
+
 GENERATIVE = {
     "hidden_size": 32,
     "num_attention_heads": 4,

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from made_up import blueprint
 
+from weighbridge.algebra.expr import parse
 from weighbridge.blueprint.schema import MOST_LAYERS, MOST_PLACES, Blueprint
 from weighbridge.errors import ExpressionError
 from weighbridge.ledger import bind
@@ -39,6 +40,18 @@ def test_a_tensor_that_is_alike_in_every_layer_is_one_entry(layers: int) -> None
     (entry,) = in_layers(layers)
     assert (entry.shape, entry.tied, entry.part, len(entry.indices)) == ((4,), False, False, layers)
     assert entry.indices.outermost == range(layers)
+
+
+def test_a_condition_is_of_the_index_that_is_bound() -> None:
+    fields = {"layers": 3, "width": 4}
+    raw = blueprint("one", defaults=fields, repeat={"i": "layers"}, tensors={"a.{i}.w": "width"})
+    binder = Binder(Blueprint(raw), fields)
+    condition = parse("i > 0 and width == 4")
+    with pytest.raises(ExpressionError, match="no field named i"):
+        binder.holds(condition)
+    for index in (0, 1, 0, 2):
+        binder.values["i"] = index
+        assert binder.holds(condition) is (index > 0)
 
 
 def test_without_layers_there_is_no_entry() -> None:

@@ -282,7 +282,7 @@ def fold(
     returns the value of the loop's body for a value of the index. It may call that function any
     number of times; an integer range is at most ``most``.
     """
-    if tree[0] == "name":  # most operands are; the others need more
+    if tree[0] == "name":  # as most operands are
         return name(tree[1])
     pending = []
     while tree[0] not in _STARTS:

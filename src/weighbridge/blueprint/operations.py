@@ -205,8 +205,8 @@ class Operations:
     def unheld(self, fields: Mapping[str, Any]) -> dict[str, Any]:
         """Return the fields of a config whose values differ from the recorded ones.
 
-        A list is a text of its items; of one of the types of layers it is the types that no
-        recording had.
+        A list is given as a text of its items, and a list of the types of layers as a text of
+        those types that no recording had.
         """
         meant = {**self.unstated, **fields}
         differing = {

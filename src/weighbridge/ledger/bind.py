@@ -102,7 +102,7 @@ class Binder:
         if indices is None:
             used = self.blueprint.repeat.keys() & names_in(condition)
             indices = self._indices[condition] = tuple(used)
-        key = (condition, *[self.values[index] for index in indices])
+        key = (condition, *map(self.values.get, indices))
         if key not in self._truths:
             self._truths[key] = bool(evaluate(condition, self.values))
         return self._truths[key]
