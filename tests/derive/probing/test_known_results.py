@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from weighbridge.derive.probing.known_results import dispatched, with_zeros
+from weighbridge.derive.probing.known_results import computed, dispatched, with_zeros, zeros
 
 
 class _Dispatched(TorchDispatchMode):
@@ -99,6 +99,33 @@ def test_known_results_are_as_many_tensors_as_torch_computes(call: Any) -> None:
     assert {len(storages) for storages in per_call} == {len(shared)}
 
 
+def test_a_result_that_is_left_out_is_known_too() -> None:
+    calls: list[torch.Tensor] = []
+
+    def halves(given: torch.Tensor) -> tuple[torch.Tensor, None, torch.Tensor]:
+        calls.append(given)
+        return given.new_empty(2, 6), None, given.new_empty(2, 6)
+
+    given = torch.ones(4, 6, device="meta")
+    for _ in range(3):
+        first, second, third = computed(halves, (given,), {})
+        assert first.shape == third.shape == (2, 6)
+        assert second is None
+    assert len(calls) == 1
+
+
+def test_an_operator_leaves_out_what_is_not_asked_for() -> None:
+    given = torch.ones(4, 6, device="meta")
+    ones = torch.ones(4, 1, device="meta")
+    backward = torch.ops.aten.native_layer_norm_backward
+    with _Dispatched():
+        later = [
+            backward(given, given, [6], ones, ones, None, None, [True, False, False])
+            for _ in range(3)
+        ]
+    assert [(of.shape, *left_out) for of, *left_out in later] == [((4, 6), None, None)] * 3
+
+
 def test_a_mode_below_sees_every_call() -> None:
     seen: list[Any] = []
 
@@ -144,3 +171,17 @@ def test_what_code_asks_for_is_computed_among_zeros() -> None:
         assert best.item() == numbers.index(max(numbers))
         assert chosen.tolist() == [number for number in numbers if number > 4]
     assert doubled.tolist() == [0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("rows", [3, 1_000])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64])
+def test_zeros_are_zeros_of_their_own_however_many(rows: int, dtype: torch.dtype) -> None:
+    columnwise, plain = torch.empty(512, rows, dtype=dtype).t(), torch.empty(rows, 512, dtype=dtype)
+    for usual, stride in ((columnwise, columnwise.stride()), (plain, ())):
+        first, second = (zeros((rows, 512), dtype, stride) for _ in range(2))
+        assert _kind(first) == _kind(second) == _kind(usual)
+        assert first.is_cpu
+        assert not first._is_view()
+        first.fill_(1)
+        assert first.sum(dtype=torch.float64) == rows * 512
+        assert second.count_nonzero() == 0

@@ -9,7 +9,7 @@ others. What cannot be expressed is an error of its class, never a guess.
 from __future__ import annotations
 
 import itertools
-from collections import Counter
+from collections import ChainMap, Counter
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
@@ -318,12 +318,16 @@ class Drafting:
     ) -> Edge | None:
         """Return an edge that has the same operations, such as none; None if all have others."""
         candidates = list(known)
+        at_edge: Counts = {}  # in which F32 finds the same run in BF16, which comes first
         for setting in settings:
+            here = setting._replace(edge=edge)
             try:
-                found = self._texts_of(setting._replace(edge=edge), counts, learns=False)
+                at_edge[here] = self._texts_of(here, ChainMap(at_edge, counts), learns=False)
             except ModelError:
                 return None
-            candidates = [at for at in candidates if counts[setting._replace(edge=at)] == found]
+            candidates = [
+                at for at in candidates if counts[setting._replace(edge=at)] == at_edge[here]
+            ]
         return candidates[0] if candidates else None
 
     def _teaches(self, setting: RunMode) -> bool:
@@ -331,7 +335,9 @@ class Drafting:
         teaching = (0, 1, self.draws[0].run["short"], *self._whole)
         return all(size in teaching for _, size in setting.edge)
 
-    def _texts_of(self, setting: RunMode, counts: Counts, *, learns: bool = True) -> Found:
+    def _texts_of(
+        self, setting: RunMode, counts: Mapping[RunMode, Found], *, learns: bool = True
+    ) -> Found:
         """Run draws in a setting, and return the texts that occur.
 
         Two draws are enough if every operation is known: in one, two products of sizes may be
@@ -367,7 +373,7 @@ class Drafting:
             return found
         return labelled(found, counts.get(setting._replace(dtype="BF16")))
 
-    def _nearest(self, setting: RunMode, counts: Counts) -> Found | None:
+    def _nearest(self, setting: RunMode, counts: Mapping[RunMode, Found]) -> Found | None:
         """Return what a run found that has one edge less, or no other changes than dropouts."""
         for number in range(len(setting.edge)):
             edge = setting.edge[:number] + setting.edge[number + 1 :]

@@ -46,6 +46,8 @@ is no size itself, and may be equal to one; it remains so small that images fit 
 _GRID = "grid"
 _KINDS = {*_WINDOWS, *_SIZES}
 _LEAST_SEQUENCE = 2  # of which one token is predicted
+_LAYERS = 5  # enough for two types of layers, between a first and a last one
+_LAYERS_ALIKE = 3  # a first one, one between, and a last one
 _FEWEST_OF_A_TYPE = 2  # layers of each type, in draws that operations are found from
 ROWS = 8
 PADDED = (32, ROWS)
@@ -342,6 +344,13 @@ class Draws:
         return {path: layers + more.get(path, 0) for path in self.layer_counts}
 
     @property
+    def _are_layers_alike(self) -> bool:
+        """Whether neither a list nor a tensor tells one layer from another."""
+        templates = map(self.blueprint.templates, self.blueprint.class_names)
+        varies = any(template.varies for template in itertools.chain.from_iterable(templates))
+        return not (varies or self.layer_types or self.index_lists)
+
+    @property
     def _family(self) -> str:
         return self.blueprint.family
 
@@ -351,7 +360,8 @@ class Draws:
         Raises:
             ModelError: no config could be drawn.
         """
-        layers = self._facts["layers"].get(self._family, self._facts["layers"][""])
+        usual = _LAYERS_ALIKE if self._are_layers_alike else _LAYERS
+        layers = self._facts["layers"].get(self._family, usual)
         numbers = _Numbers(dice)
         if self.counts_in_dims:
             numbers.reserve(layers)

@@ -15,7 +15,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from weighbridge.derive.operations.products import products_of
-from weighbridge.derive.probing.known_results import dispatched, with_zeros
+from weighbridge.derive.probing.known_results import dispatched, with_zeros, zeros
 from weighbridge.errors import ModelError
 
 if TYPE_CHECKING:
@@ -206,7 +206,7 @@ def _on_the_cpu(product: Any, args: Any, kwargs: Any, *, computes: bool) -> torc
     """
     *_, left, right = args
     if not computes:
-        result: torch.Tensor = left.new_zeros((*left.shape[:-1], right.shape[-1]))
+        result = zeros((*left.shape[:-1], right.shape[-1]), left.dtype)
     elif left.dtype == torch.bfloat16:
         result = product(*(factor.float() for factor in args), **kwargs).bfloat16()
     else:

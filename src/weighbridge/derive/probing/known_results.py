@@ -7,7 +7,9 @@ zeros for numbers on the CPU, where their values do not matter.
 
 from __future__ import annotations
 
+import mmap
 from functools import cache
+from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -17,7 +19,7 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode
 from weighbridge.derive.probing.symbolic import Symbolic, plain_value
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Mapping, Sequence
+    from collections.abc import Hashable, Iterable, Mapping
 
 _PLAIN = (
     *(type(None), bool, int, float, str),
@@ -28,8 +30,10 @@ TENSORS = (torch.Tensor, torch.nn.Parameter)
 """The classes of plain tensors: code may replace functions for others."""
 _META, _CPU = "meta", "cpu"
 _MOST_RESULTS = 50_000  # kinds of results that are remembered
+_MANY_BYTES = 1 << 18  # of zeros, which take longer to write than to ask the system for
 _SIZED_BY_VALUES = torch.Tag.dynamic_output_shape
 _DRAWN = torch.ops.aten.bernoulli_.float
+_VIEW_IN_ALL_BUT_NAME = torch.ops.aten._unsafe_view.default
 
 
 class _Kind(NamedTuple):
@@ -42,12 +46,37 @@ class _Kind(NamedTuple):
 
     def tensor(self) -> torch.Tensor:
         """Return a tensor of this kind: zeros, unless the device holds no values."""
-        tensor = torch.empty_strided(self.shape, self.stride, dtype=self.dtype, device=self.device)
-        return tensor if self.device == _META else tensor.zero_()
+        if self.device == _META:
+            return torch.empty_strided(self.shape, self.stride, dtype=self.dtype, device=_META)
+        return zeros(self.shape, self.dtype, self.stride)
 
 
-_results: dict[Hashable, tuple[_Kind, ...]] = {}
-"""The kinds of the results of each call, by function and the kinds of its arguments."""
+def zeros(shape: tuple[int, ...], dtype: torch.dtype, stride: tuple[int, ...] = ()) -> torch.Tensor:
+    """Return zeros on the CPU that fill their storage; many are not written before they are read.
+
+    Memory that the system hands out is zeros, which it writes when something first looks at them.
+
+    Example:
+        >>> zeros((2, 3), torch.bfloat16, stride=(1, 2)).stride()
+        (1, 2)
+        >>> int(zeros((1 << 20,), torch.float32).count_nonzero())
+        0
+    """
+    size = prod(shape) * dtype.itemsize
+    if size >= _MANY_BYTES:
+        memory = torch.frombuffer(mmap.mmap(-1, size, access=mmap.ACCESS_COPY), dtype=dtype)
+        storage = memory.untyped_storage()
+        return torch.empty(0, dtype=dtype, device=_CPU).set_(storage, 0, shape, stride)
+    if stride:
+        return torch.empty_strided(shape, stride, dtype=dtype, device=_CPU).zero_()
+    return torch.zeros(shape, dtype=dtype, device=_CPU)
+
+
+_results: dict[Hashable, tuple[_Kind | None, ...]] = {}
+"""The kinds of the results of each call, by function and the kinds of its arguments.
+
+A function may leave out a result that is not asked for.
+"""
 _changes: set[Hashable] = set()
 """The kinds of calls that put other values into a tensor, and that torch did not refuse."""
 
@@ -60,7 +89,7 @@ def computed(function: Any, args: Any, kwargs: Any, device: str = _META) -> Any:
     kinds = _results.get(key)
     if kinds is not None:
         with DisableTorchFunction():
-            tensors = [kind.tensor() for kind in kinds]
+            tensors = [kind and kind.tensor() for kind in kinds]
         return tensors[0] if len(tensors) == 1 else (*tensors,)
     result = function(*args, **kwargs)
     has_more = type(result) is tuple and len(result) > 1
@@ -69,7 +98,7 @@ def computed(function: Any, args: Any, kwargs: Any, device: str = _META) -> Any:
         if _are_new(tensors, (*args, *kwargs.values()), device):
             if len(_results) == _MOST_RESULTS:
                 _results.clear()
-            _results[key] = (*(_Kind(of.shape, of.stride(), of.dtype, device) for of in tensors),)
+            _results[key] = (*(_kind_of(tensor, device) for tensor in tensors),)
     return result
 
 
@@ -110,16 +139,25 @@ def with_zeros(operator: Any, args: Any, kwargs: Any) -> Any:
 def _is_pure(operator: Any) -> bool:
     """Whether an operator returns tensors, which share nothing with its arguments."""
     schema = operator._schema
-    return {str(part.type) for part in schema.returns} == {"Tensor"} and all(
-        part.alias_info is None for part in (*schema.arguments, *schema.returns)
+    return (
+        operator is not _VIEW_IN_ALL_BUT_NAME
+        and {str(part.type) for part in schema.returns} == {"Tensor"}
+        and all(part.alias_info is None for part in (*schema.arguments, *schema.returns))
     )
 
 
-def _are_new(results: Sequence[Any], args: Iterable[Any], device: str) -> bool:
+def _kind_of(result: torch.Tensor | None, device: str) -> _Kind | None:
+    if result is None:
+        return None
+    return _Kind(result.shape, result.stride(), result.dtype, device)
+
+
+def _are_new(results: Iterable[Any], args: Iterable[Any], device: str) -> bool:
     """Whether results are plain tensors on a device, each with a storage of its own.
 
-    On the CPU, they are numbers besides, neither integers nor flags.
+    On the CPU, they are numbers besides, neither integers nor flags. A function may leave out some.
     """
+    results = [result for result in results if result is not None]
     if not all(
         type(result) is torch.Tensor
         and result.device.type == device
