@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,7 @@ import pytest
 
 from weighbridge.algebra.expr import evaluate, parse
 from weighbridge.derive.operations.drafting import Drafting
+from weighbridge.derive.operations.runs import TRAIN, RunMode
 from weighbridge.errors import ModelError
 
 FLAGS = ("of_module", "wide", "alone", "whole", "long")
@@ -70,3 +73,45 @@ def test_what_one_search_finds_does_not_name_the_module(drafting: Drafting) -> N
     wanted, somewhere = where("wide", "alone"), where("of_module")
     found = drafting._condition("saved attn", "batch", [], wanted, somewhere)
     assert found == " if wide and alone"
+
+
+@pytest.fixture
+def two_ways(monkeypatch: pytest.MonkeyPatch) -> dict[RunMode, Any]:
+    usual = RunMode(TRAIN, "cpu", "BF16")
+    counts = {usual: Counter(), usual._replace(changes=(("key_heads", 1),)): Counter()}
+    monkeypatch.setattr(Drafting, "counted", lambda *_: counts)
+    return counts
+
+
+def drafting_of_heads() -> Drafting:
+    drafting = Drafting.__new__(Drafting)
+    drafting.family = SimpleNamespace(key_heads={"key_heads": "heads"})  # type: ignore[assignment]
+    drafting.holes = []
+    return drafting
+
+
+def test_runs_with_one_head_are_left_out_if_no_condition_holds_there(
+    monkeypatch: pytest.MonkeyPatch, two_ways: dict[RunMode, Any]
+) -> None:
+    def conditioned(_: Drafting, counts: dict[RunMode, Any]) -> dict[str, list[str]]:
+        if len(counts) > 1:
+            raise ModelError("no condition was found")
+        return {"saved attn": ["batch"]}
+
+    monkeypatch.setattr(Drafting, "_conditioned", conditioned)
+    drafting = drafting_of_heads()
+    assert drafting._of_profile("cpu") == {"saved attn": ["batch"]}
+    assert drafting.holes == ["cpu, with one head of keys: no condition was found"]
+
+
+def test_a_profile_without_conditions_for_several_heads_is_not_given(
+    monkeypatch: pytest.MonkeyPatch, two_ways: dict[RunMode, Any]
+) -> None:
+    def conditioned(_: Drafting, counts: dict[RunMode, Any]) -> dict[str, list[str]]:
+        raise ModelError("no condition was found")
+
+    monkeypatch.setattr(Drafting, "_conditioned", conditioned)
+    drafting = drafting_of_heads()
+    with pytest.raises(ModelError, match="no condition was found"):
+        drafting._of_profile("cpu")
+    assert drafting.holes == []

@@ -420,7 +420,7 @@ class Drafting:
         by_profile: dict[str, dict[str, list[str]]] = {}
         for profile in sorted(self.profiles, key=PROFILE_OF_PRODUCTS.__ne__):
             try:
-                by_profile[profile] = self._conditioned(self.counted(profile))
+                by_profile[profile] = self._of_profile(profile)
             except ModelError as error:
                 if profile == PROFILE_OF_PRODUCTS:
                     raise
@@ -434,6 +434,29 @@ class Drafting:
                 shown = _joined(text, self._of_profiles(profiles, self._profiles_of(kind)))
             texts[kind].setdefault(path, []).append(shown)
         return texts
+
+    def _of_profile(self, profile: str) -> dict[str, list[str]]:
+        """Return the texts of a profile with their conditions, by kind and path.
+
+        With a single head of keys, what is kept may depend on more than conditions can say. Then
+        such runs are left out, and the proof shows that they differ.
+
+        Raises:
+            ModelError: an operation, or the condition under which it exists, was not found.
+        """
+        counts = self.counted(profile)
+        try:
+            return self._conditioned(counts)
+        except ModelError as error:
+            several = {at: found for at, found in counts.items() if not self._has_one_head(at)}
+            if len(several) == len(counts):
+                raise
+            conditioned = self._conditioned(several)
+            self.holes.append(f"{profile}, with one head of keys: {error.what}")
+            return conditioned
+
+    def _has_one_head(self, setting: RunMode) -> bool:
+        return any((name, 1) in setting.changes for name in self.family.key_heads)
 
     def _profiles_of(self, kind: str) -> set[str]:
         if kind in (*PRODUCTS, "prefilled", "stepped"):
