@@ -14,14 +14,22 @@ from weighbridge.derive.operations import recording
 from weighbridge.derive.operations.costing import main_class
 from weighbridge.derive.operations.drafting import Drafting
 from weighbridge.derive.operations.draws import Draws
-from weighbridge.derive.operations.runs import CACHE, CHECKPOINT, TRAIN, RunMode, recorded_run
+from weighbridge.derive.operations.reading import PROFILE_OF_PRODUCTS
+from weighbridge.derive.operations.runs import (
+    CACHE,
+    CHECKPOINT,
+    TRAIN,
+    Asked,
+    RunMode,
+    recorded_run,
+)
 from weighbridge.derive.probing.reference import FamilySubject
 
 if TYPE_CHECKING:
     from weighbridge.derive.operations.runs import RecordedByKind
 
 
-def _recorded(family: str, profile: str, *, computes: bool) -> list[RecordedByKind]:
+def _recorded(family: str, profile: str, asked: Asked) -> list[RecordedByKind]:
     """Return what two draws of a family record, in BF16 and F32, in every mode."""
     subject = FamilySubject(family)
     class_name = main_class(load(family))
@@ -32,7 +40,7 @@ def _recorded(family: str, profile: str, *, computes: bool) -> list[RecordedByKi
         for mode, dtype in itertools.product((TRAIN, CHECKPOINT, CACHE), ("BF16", "F32")):
             setting = RunMode(mode, profile, dtype, training=mode != CACHE)
             torch.manual_seed(0)
-            recorded.append(recorded_run(subject, class_name, draw, setting, computes=computes))
+            recorded.append(recorded_run(subject, class_name, draw, setting, asked=asked))
     return recorded
 
 
@@ -46,10 +54,10 @@ def _recorded(family: str, profile: str, *, computes: bool) -> list[RecordedByKi
 def test_a_run_without_values_records_what_a_run_with_torchs_own_products_does(
     family: str, profile: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    without = _recorded(family, profile, computes=False)
-    rounded = _recorded(family, profile, computes=True)
+    without = _recorded(family, profile, Asked(values=False))
+    rounded = _recorded(family, profile, Asked())
     monkeypatch.setattr(recording, "_OF_MATRICES", frozenset())
-    usual = _recorded(family, profile, computes=True)
+    usual = _recorded(family, profile, Asked())
     assert without == rounded == usual
     assert all(run for run in usual[:2])
 
@@ -61,12 +69,22 @@ def test_a_module_that_ran_before_records_what_a_new_one_does(family: str, profi
     draws = Draws(subject, load(family))
     drafting = Drafting(draws, class_name, random.Random(family))  # noqa: S311
     dropouts = [tuple(dict.fromkeys(drafting.dropouts, value).items()) for value in (0.0, 0.1)]
+    asked = Asked(values=False, products=profile == PROFILE_OF_PRODUCTS)
     edges = [(), (("batch", 1),), (("sequence", 5),), (("batch", 2),)]
     for edge, changes in itertools.product(edges, dropouts):
         setting = RunMode(TRAIN, profile, "BF16", changes=changes, edge=edge)
         draw = drafting.draws[0]
-        new = recorded_run(subject, class_name, draw, setting, computes=False)
+        new = recorded_run(subject, class_name, draw, setting, asked=asked)
         assert drafting._run(draw, setting) == new
+
+
+def test_a_run_that_is_not_asked_for_products_saves_the_same_without_going_back() -> None:
+    whole = _recorded("bert", "cpu-eager", Asked())
+    short = _recorded("bert", "cpu-eager", Asked(products=False))
+    assert not any(run.keys() & {"forward", "backward", "recomputed"} for run in short)
+    assert sum(bool(run.keys() & {"backward", "recomputed"}) for run in whole) == 8
+    for usual, found in zip(whole, short, strict=True):
+        assert all(usual[kind] == found[kind] for kind in found)
 
 
 @pytest.mark.parametrize("name", ["mm", "bmm", "addmm", "baddbmm"])

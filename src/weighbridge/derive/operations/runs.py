@@ -84,6 +84,17 @@ class RunMode(NamedTuple):
         return {**names, **self.fields(draw)}
 
 
+class Asked(NamedTuple):
+    """What of a run is asked for, besides the tensors that it saves.
+
+    Without ``values``, the CPU need not compute any; without ``products``, there is no backward
+    pass.
+    """
+
+    values: bool = True
+    products: bool = True
+
+
 def _in_config(value: Any, draw: RunDraw) -> Any:
     if isinstance(value, SameAs):
         return draw.fields[value.field]
@@ -96,18 +107,19 @@ def recorded_run(
     draw: RunDraw,
     setting: RunMode,
     *,
-    computes: bool = True,
+    asked: Asked | None = None,
     built: Callable[[Subject, Workload, KernelProfile], nn.Module] | None = None,
 ) -> RecordedByKind:
     """Run a class on a draw, and return what was recorded, by kind.
 
-    ``computes`` is false where the values that the CPU computes do not matter. ``built`` returns
-    the module, if `built_on` is not to build it.
+    Everything is asked for by default. ``built`` returns the module, if `built_on` is not to build
+    it.
 
     Raises:
         Exception: whatever the code raises.
     """
     profile = PROFILES[setting.profile]
+    computes, products = asked or Asked()
     changes = {**draw.changes, **setting.fields(draw)}
     sizes = {**draw.run, **dict(setting.edge)}
     run: dict[str, Any] = {name: size for name, size in sizes.items() if name in Workload._fields}
@@ -130,12 +142,13 @@ def recorded_run(
         if setting.mode == CHECKPOINT:
             module.gradient_checkpointing_enable()  # type: ignore[operator]
         recorder = Recorder(module, computes=computes)
-        recording = _trained(recorder, given, is_whole=shows_products(profile))
+        products = products and shows_products(profile)
+        recording = _trained(recorder, given, is_whole=products)
     before, after = ("saved", "backward")
     if setting.mode == CHECKPOINT:
         before, after = ("checkpointed", "recomputed")
     found = {before: _tensors(recording.saved)}
-    if shows_products(profile):
+    if products:
         found[after] = _products(getattr(recording, after))
         if setting.mode == TRAIN:
             found["forward"] = _products(recording.forward)
