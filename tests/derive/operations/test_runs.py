@@ -19,8 +19,8 @@ from weighbridge.derive.operations.runs import (
     CACHE,
     CHECKPOINT,
     TRAIN,
-    Asked,
     RunMode,
+    RunNeeds,
     recorded_run,
 )
 from weighbridge.derive.probing.reference import FamilySubject
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from weighbridge.derive.operations.runs import RecordedByKind
 
 
-def _recorded(family: str, profile: str, asked: Asked) -> list[RecordedByKind]:
+def _recorded(family: str, profile: str, needs: RunNeeds) -> list[RecordedByKind]:
     """Return what two draws of a family record, in BF16 and F32, in every mode."""
     subject = FamilySubject(family)
     class_name = main_class(load(family))
@@ -40,7 +40,7 @@ def _recorded(family: str, profile: str, asked: Asked) -> list[RecordedByKind]:
         for mode, dtype in itertools.product((TRAIN, CHECKPOINT, CACHE), ("BF16", "F32")):
             setting = RunMode(mode, profile, dtype, training=mode != CACHE)
             torch.manual_seed(0)
-            recorded.append(recorded_run(subject, class_name, draw, setting, asked=asked))
+            recorded.append(recorded_run(subject, class_name, draw, setting, needs=needs))
     return recorded
 
 
@@ -54,10 +54,10 @@ def _recorded(family: str, profile: str, asked: Asked) -> list[RecordedByKind]:
 def test_a_run_without_values_records_what_a_run_with_torchs_own_products_does(
     family: str, profile: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    without = _recorded(family, profile, Asked(values=False))
-    rounded = _recorded(family, profile, Asked())
+    without = _recorded(family, profile, RunNeeds(values=False))
+    rounded = _recorded(family, profile, RunNeeds())
     monkeypatch.setattr(recording, "_OF_MATRICES", frozenset())
-    usual = _recorded(family, profile, Asked())
+    usual = _recorded(family, profile, RunNeeds())
     assert without == rounded == usual
     assert all(run for run in usual[:2])
 
@@ -69,18 +69,18 @@ def test_a_module_that_ran_before_records_what_a_new_one_does(family: str, profi
     draws = Draws(subject, load(family))
     drafting = Drafting(draws, class_name, random.Random(family))  # noqa: S311
     dropouts = [tuple(dict.fromkeys(drafting.dropouts, value).items()) for value in (0.0, 0.1)]
-    asked = Asked(values=False, products=profile == PROFILE_OF_PRODUCTS)
+    needs = RunNeeds(values=False, products=profile == PROFILE_OF_PRODUCTS)
     edges = [(), (("batch", 1),), (("sequence", 5),), (("batch", 2),)]
     for edge, changes in itertools.product(edges, dropouts):
         setting = RunMode(TRAIN, profile, "BF16", changes=changes, edge=edge)
         draw = drafting.draws[0]
-        new = recorded_run(subject, class_name, draw, setting, asked=asked)
+        new = recorded_run(subject, class_name, draw, setting, needs=needs)
         assert drafting._run(draw, setting) == new
 
 
-def test_a_run_that_is_not_asked_for_products_saves_the_same_without_going_back() -> None:
-    whole = _recorded("bert", "cpu-eager", Asked())
-    short = _recorded("bert", "cpu-eager", Asked(products=False))
+def test_a_run_without_products_saves_the_same_without_going_back() -> None:
+    whole = _recorded("bert", "cpu-eager", RunNeeds())
+    short = _recorded("bert", "cpu-eager", RunNeeds(products=False))
     assert not any(run.keys() & {"forward", "backward", "recomputed"} for run in short)
     assert sum(bool(run.keys() & {"backward", "recomputed"}) for run in whole) == 8
     for usual, found in zip(whole, short, strict=True):

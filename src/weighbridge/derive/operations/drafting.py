@@ -40,8 +40,8 @@ from weighbridge.derive.operations.runs import (
     CACHE,
     CHECKPOINT,
     TRAIN,
-    Asked,
     RunMode,
+    RunNeeds,
     SameAs,
     asking_for_values,
     built_on,
@@ -391,9 +391,9 @@ class Drafting:
         if key not in self._recent:
             _make_room(self._recent, _MOST_RECENT)
             built = partial(self._built, (number, setting._replace(edge=())))
-            asked = Asked(values=False, products=setting.profile == PROFILE_OF_PRODUCTS)
+            needs = RunNeeds(values=False, products=setting.profile == PROFILE_OF_PRODUCTS)
             self._recent[key] = recorded_run(
-                self.subject, self.class_name, draw, setting, asked=asked, built=built
+                self.subject, self.class_name, draw, setting, needs=needs, built=built
             )
         return self._recent[key]
 

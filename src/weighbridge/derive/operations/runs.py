@@ -84,8 +84,8 @@ class RunMode(NamedTuple):
         return {**names, **self.fields(draw)}
 
 
-class Asked(NamedTuple):
-    """What of a run is asked for, besides the tensors that it saves.
+class RunNeeds(NamedTuple):
+    """What is needed of a run, besides the tensors that it saves.
 
     Without ``values``, the CPU need not compute any; without ``products``, there is no backward
     pass.
@@ -107,19 +107,19 @@ def recorded_run(
     draw: RunDraw,
     setting: RunMode,
     *,
-    asked: Asked | None = None,
+    needs: RunNeeds | None = None,
     built: Callable[[Subject, Workload, KernelProfile], nn.Module] | None = None,
 ) -> RecordedByKind:
     """Run a class on a draw, and return what was recorded, by kind.
 
-    Everything is asked for by default. ``built`` returns the module, if `built_on` is not to build
+    Everything is needed by default. ``built`` returns the module, if `built_on` is not to build
     it.
 
     Raises:
         Exception: whatever the code raises.
     """
     profile = PROFILES[setting.profile]
-    computes, products = asked or Asked()
+    computes, products = needs or RunNeeds()
     changes = {**draw.changes, **setting.fields(draw)}
     sizes = {**draw.run, **dict(setting.edge)}
     run: dict[str, Any] = {name: size for name, size in sizes.items() if name in Workload._fields}
