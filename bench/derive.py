@@ -43,14 +43,17 @@ class Measurement(NamedTuple):
     probes: int
 
 
-def measured(task: runs.Task) -> Measurement:
-    """Derive what a task asks for in a process of its own and return what it took."""
+def measured(task: runs.Task) -> Measurement | None:
+    """Derive what a task asks for in a process of its own and return what it took, if it could."""
     context = multiprocessing.get_context("fork")
     pipe, theirs = context.Pipe(duplex=False)
     process = context.Process(target=_measure, args=(task, theirs))
     process.start()
     theirs.close()
-    measurement = Measurement(*json.loads(pipe.recv_bytes()))
+    try:
+        measurement = Measurement(*json.loads(pipe.recv_bytes()))
+    except EOFError:  # the process ended before it was done
+        measurement = None
     process.join()
     return measurement
 
@@ -101,10 +104,15 @@ def main() -> None:
     measurements = []
     for family in options.families or usual:
         measurement = measured(runs.Task(family, operations=options.operations))
+        if measurement is None:
+            print(f"  {family:<16} cannot be derived", flush=True)
+            continue
         seconds, build_seconds, probes = measurement
         measurements.append(measurement)
         ratio = seconds / build_seconds
         print(f"  {family:<16} {seconds:6.2f} s  × {ratio:5.0f}  {probes:5} probes", flush=True)
+    if not measurements:
+        return
     times = [measurement.seconds for measurement in measurements]
     middle = median(one.seconds / one.build_seconds for one in measurements)
     print(
