@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from weighbridge.algebra.expr import evaluate, parse
+from weighbridge.derive.operations import costing
 from weighbridge.derive.operations.drafting import Drafting
 from weighbridge.derive.operations.runs import TRAIN, RunMode
 from weighbridge.errors import ModelError
@@ -86,7 +87,7 @@ def two_ways(monkeypatch: pytest.MonkeyPatch) -> dict[RunMode, Any]:
 def drafting_of_heads() -> Drafting:
     drafting = Drafting.__new__(Drafting)
     drafting.family = SimpleNamespace(key_heads={"key_heads": "heads"})  # type: ignore[assignment]
-    drafting.holes = []
+    drafting.holes, drafting.knows_one_head = [], True
     return drafting
 
 
@@ -102,6 +103,26 @@ def test_runs_with_one_head_are_left_out_if_no_condition_holds_there(
     drafting = drafting_of_heads()
     assert drafting._of_profile("cpu") == {"saved attn": ["batch"]}
     assert drafting.holes == ["cpu, with one head of keys: no condition was found"]
+    assert not drafting.knows_one_head
+
+
+@pytest.mark.parametrize("knows", [True, False])
+def test_only_what_runs_with_one_head_were_found_from_is_proved_for_one(
+    monkeypatch: pytest.MonkeyPatch, *, knows: bool
+) -> None:
+    class Proof:
+        def __init__(self, *_: Any) -> None:
+            pass
+
+        of_profile = staticmethod(lambda *_: None)
+        with_ones = staticmethod(lambda *_: [])
+
+    monkeypatch.setattr(costing, "Proof", Proof)
+    monkeypatch.setattr(costing, "operations_text", lambda _: "")
+    drafting = SimpleNamespace(profiles=["cpu"], nullable=[], knows_one_head=knows)
+    draws: Any = SimpleNamespace(lone_heads={"key_heads": "heads"})
+    drafts = {"Model": costing.ClassDraft(draws, drafting, {})}  # type: ignore[arg-type]
+    assert costing._proved(drafts, {}) == (["cpu"], ["key_heads"] if knows else [], [])
 
 
 def test_a_profile_without_conditions_for_several_heads_is_not_given(

@@ -277,6 +277,15 @@ def test_classes_also_run_with_sizes_that_are_equal_or_null(
         assert draw.fields[name] != draw.fields[other]
 
 
+@pytest.mark.parametrize(
+    ("family", "layers"), [("llama", 3), ("falcon_h1", 3), ("qwen2", 5), ("deepseek_v3", 5)]
+)
+def test_three_layers_are_run_if_all_are_alike_and_else_five(family: str, layers: int) -> None:
+    subject = FamilySubject(family)
+    draws = Draws(subject, schema.load(family)).alike(random.Random(0), 1)  # noqa: S311
+    assert [draw.changes["num_hidden_layers"] for draw in draws] == [layers]
+
+
 @pytest.mark.parametrize("family", ["mamba2", "qwen3_next"])
 def test_a_long_sequence_has_a_prime_number_of_chunks(family: str, seed: str) -> None:
     family_draws = draws_of(family)

@@ -216,7 +216,7 @@ def _proved(
     written = tomllib.loads(operations_text(raw))
     unproved: dict[str, None] = {}
     differences = []
-    single = {name: None for draft in drafts.values() for name in draft.draws.lone_heads}
+    single = _tried_alone(drafts.values())
     for class_name, (draws, drafting, _) in drafts.items():
         proof = Proof(draws, class_name, written)
         owner = f"{class_name}: " if len(drafts) > 1 else ""
@@ -233,6 +233,16 @@ def _proved(
     (first, *_) = drafts.values()
     proved = [name for name in first.drafting.profiles if name not in unproved]
     return proved, [*single], differences
+
+
+def _tried_alone(drafts: Iterable[ClassDraft]) -> dict[str, None]:
+    """Return the heads that are tried alone; none if some texts were found without such runs."""
+    tried: dict[str, None] = {}
+    for draws, drafting, _ in drafts:
+        if not drafting.knows_one_head:
+            return {}
+        tried |= dict.fromkeys(draws.lone_heads)
+    return tried
 
 
 def _raw(drafts: Mapping[str, ClassDraft]) -> dict[str, Any]:

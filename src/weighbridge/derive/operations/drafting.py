@@ -94,6 +94,8 @@ class Drafting:
         self.profiles = [name for name in names if self._has(name)]
         if PROFILE_OF_PRODUCTS not in self.profiles:
             raise ModelError(self._reason)
+        self.knows_one_head = True
+        """Whether runs with a single head of keys are among those that texts are found from."""
         self._memory = Memory(draws, class_name, self.draws, self.windows)
         self._recent: dict[tuple[int, RunMode], RecordedByKind] = {}
         self._modules: dict[tuple[int, RunMode], nn.Module] = {}
@@ -441,7 +443,7 @@ class Drafting:
         """Return the texts of a profile with their conditions, by kind and path.
 
         With a single head of keys, what is kept may depend on more than conditions can say. Then
-        such runs are left out, and the proof shows that they differ.
+        such runs are left out, and no file says that texts hold for them.
 
         Raises:
             ModelError: an operation, or the condition under which it exists, was not found.
@@ -454,6 +456,7 @@ class Drafting:
             if len(several) == len(counts):
                 raise
             conditioned = self._conditioned(several)
+            self.knows_one_head = False
             self.holes.append(f"{profile}, with one head of keys: {error.what}")
             return conditioned
 
