@@ -15,6 +15,7 @@ from weighbridge.algebra.expr import evaluate, parse
 from weighbridge.blueprint import operations, schema
 from weighbridge.costs import costs
 from weighbridge.costs.profiles import PROFILES
+from weighbridge.derive.operations import costing
 from weighbridge.derive.operations.costing import Proof, recorded_classes
 from weighbridge.derive.operations.drafting import Drafting
 from weighbridge.derive.operations.draws import PADDED, ROWS, Draws
@@ -367,6 +368,48 @@ def test_a_text_that_is_also_outside_its_loop_has_no_constant_as_rounds(seed: st
         ("saved backbone.layers.{i}.mixer", "F32 hidden_size", (0,)): 2,
         ("saved backbone.layers.{i}.mixer", "sequence+1 x F32 hidden_size", (0,)): 1,
     }
+
+
+def test_rounds_are_a_length_though_another_size_is_as_large_in_one_run(seed: str) -> None:
+    """In a run of Jamba, a head was 22 wide, and a loop had 22 rounds of a sequence of 23."""
+    family = draws_of("mamba")
+    (draw, *_) = family.alike(random.Random(seed), 1)  # noqa: S311
+    draw = draw._replace(run={**draw.run, "sequence": draw.fields["hidden_size"] + 1})
+    rounds = draw.run["sequence"] - 1
+    item = RecordedItem("backbone.layers.0.mixer", "F32", (draw.fields["state_size"],))
+    memory = Memory(family, "MambaForCausalLM", [draw], family.windows)
+    memory.known["saved", "backbone.layers.{i}.mixer"] = [(("name", "state_size"),)]
+    setting = RunMode("train", "cuda-eager", "F32")
+    reading = Reading(memory, setting, [{"saved": [item] * rounds}], None, learns=False)
+    assert reading.found() == {
+        ("saved backbone.layers.{i}.mixer", "sequence-1 x F32 state_size", (0,)): 1
+    }
+
+
+@pytest.mark.parametrize("hidden", [1, 2])
+def test_other_draws_are_tried_if_numbers_hide_an_operation(
+    monkeypatch: pytest.MonkeyPatch, hidden: int
+) -> None:
+    """Where the first draws hide it, the others need not; where both do, the first say why."""
+    dices: list[Any] = []
+
+    class Drafts:
+        def __init__(self, draws: Draws, class_name: str, dice: random.Random) -> None:
+            dices.append(dice)
+
+        def texts(self) -> dict[str, Any]:
+            if len(dices) <= hidden:
+                raise ModelError(f"no condition was found in draws {len(dices)}")
+            return {}
+
+    monkeypatch.setattr(costing, "Drafting", Drafts)
+    subject, blueprint = FamilySubject("mamba"), schema.load("mamba")
+    if hidden == 2:
+        with pytest.raises(ModelError, match="in draws 1"):
+            costing._drafted(subject, blueprint, "MambaForCausalLM", 0)
+    else:
+        costing._drafted(subject, blueprint, "MambaForCausalLM", 0)
+    assert len({dice.random() for dice in dices}) == len(dices) == 2
 
 
 def test_a_rule_may_name_a_field_of_another_part(seed: str) -> None:

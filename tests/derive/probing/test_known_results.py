@@ -173,6 +173,23 @@ def test_what_code_asks_for_is_computed_among_zeros() -> None:
     assert doubled.tolist() == [0.0, 0.0, 0.0]
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda like: torch.ones(like.shape),
+        lambda like: torch.full(like.shape, 1.0),
+        torch.ones_like,
+        lambda like: like.new_ones(like.shape),
+    ],
+)
+def test_a_mask_of_ones_is_all_ones_among_zeros(make: Any) -> None:
+    like = torch.zeros(2, 3)
+    for _ in range(3):
+        with _WithZeros():
+            mask = make(like)
+            assert mask.all()
+
+
 @pytest.mark.parametrize("rows", [3, 1_000])
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64])
 def test_zeros_are_zeros_of_their_own_however_many(rows: int, dtype: torch.dtype) -> None:

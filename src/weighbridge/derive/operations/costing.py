@@ -188,12 +188,23 @@ class ClassDraft(NamedTuple):
 
 
 def _drafted(subject: Subject, blueprint: Blueprint, class_name: str, seed: int) -> ClassDraft:
+    """Draft the operations of a class; from other draws if numbers of the first hide some.
+
+    Raises:
+        ModelError: an operation cannot be expressed from either.
+    """
     draws = Draws(subject, blueprint, fixed_fields(class_name), images_in(class_name))
     if class_name != blueprint.base_class:
         subject.check_class(class_name)
-    dice = random.Random(f"{class_name} {seed}")  # noqa: S311
-    drafting = Drafting(draws, class_name, dice)
-    return ClassDraft(draws, drafting, drafting.texts())
+    errors: list[ModelError] = []
+    for again in ("", " again"):
+        dice = random.Random(f"{class_name} {seed}{again}")  # noqa: S311
+        drafting = Drafting(draws, class_name, dice)
+        try:
+            return ClassDraft(draws, drafting, drafting.texts())
+        except ModelError as error:
+            errors.append(error)
+    raise errors[0]
 
 
 def _holes_of(drafts: Mapping[str, ClassDraft]) -> list[str]:

@@ -166,7 +166,8 @@ class Reading:
         self._names = [{**draw.names, **setting.fields(draw), **edge} for draw in draws]
         factors = memory.factors(setting.mode)
         self._numbers = Numbers(factors, self._names)
-        self._rounds = Numbers([*factors, *memory.counts], self._names)
+        lengths_first = sorted(factors, key=lambda tree: not _is_of_length(tree))
+        self._rounds = Numbers([*lengths_first, *memory.counts], self._names)
 
     def found(self) -> Found | None:
         """Return how often each text occurs; None if more draws are needed to express them.
@@ -292,7 +293,7 @@ class Reading:
         """
         for apart in range(_MOST_REPEATS + 1):
             times = self._rounds.expressed((count - apart,) * len(self._runs))
-            if not {*LENGTHS, IMAGES}.isdisjoint(names_in(times)):
+            if _is_of_length(times) or IMAGES in names_in(times):
                 return times, apart
         times = self._rounds.expressed((count,) * len(self._runs))
         counts = set(itertools.chain.from_iterable(map(names_in, self._memory.counts)))
@@ -376,6 +377,10 @@ def _of_heads(names: Iterable[str]) -> list[Tree]:
 def pieces_of(length: Tree, chunk: Tree) -> Tree:
     """Return the number of pieces into which code cuts a sequence."""
     return ("ceil", ("/", length, chunk))
+
+
+def _is_of_length(tree: Tree) -> bool:
+    return not {*LENGTHS}.isdisjoint(names_in(tree))
 
 
 def _is_once(text: str) -> bool:

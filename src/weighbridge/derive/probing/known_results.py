@@ -34,6 +34,7 @@ _MANY_BYTES = 1 << 18  # of zeros, which take longer to write than to ask the sy
 _SIZED_BY_VALUES = torch.Tag.dynamic_output_shape
 _DRAWN = torch.ops.aten.bernoulli_.float
 _VIEW_IN_ALL_BUT_NAME = torch.ops.aten._unsafe_view.default
+_OF_ONE_NUMBER = {"ones_like", "new_ones", "full_like", "new_full"}
 
 
 class _Kind(NamedTuple):
@@ -126,11 +127,12 @@ def dispatched(operator: Any, args: Any, kwargs: Any, device: str = _META) -> An
 def with_zeros(operator: Any, args: Any, kwargs: Any) -> Any:
     """Return what an operator returns on the CPU, with zeros for numbers that were computed before.
 
-    Integers and flags are computed, since code asks for them.
+    Integers and flags are computed, since code asks for them, and so is what is made of no other
+    tensor: code asks whether a mask of ones is all ones.
     """
     if operator is _DRAWN:  # what a dropout drops
         return args[0].zero_()
-    if _SIZED_BY_VALUES in operator.tags:
+    if _SIZED_BY_VALUES in operator.tags or _is_made_of_numbers(operator):
         return operator(*args, **kwargs)
     return dispatched(operator, args, kwargs, _CPU)
 
@@ -144,6 +146,14 @@ def _is_pure(operator: Any) -> bool:
         and {str(part.type) for part in schema.returns} == {"Tensor"}
         and all(part.alias_info is None for part in (*schema.arguments, *schema.returns))
     )
+
+
+@cache
+def _is_made_of_numbers(operator: Any) -> bool:
+    """Whether an operator returns a tensor that has no values of other tensors."""
+    if operator.overloadpacket.__name__ in _OF_ONE_NUMBER:
+        return True
+    return not any("Tensor" in str(part.type) for part in operator._schema.arguments)
 
 
 def _kind_of(result: torch.Tensor | None, device: str) -> _Kind | None:
