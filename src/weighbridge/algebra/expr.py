@@ -282,27 +282,35 @@ def fold(
     returns the value of the loop's body for a value of the index. It may call that function any
     number of times; an integer range is at most ``most``.
     """
-    if tree[0] == "name":  # as most operands are
+    kind = tree[0]
+    if kind == "name":  # as most operands are
         return name(tree[1])
+    if kind == "value":
+        return value(tree[1])
     pending = []
-    while tree[0] not in _STARTS:
+    while kind not in _STARTS:
         pending.append(tree)
         tree = tree[1]
+        kind = tree[0]
     result = _start(tree, name, value, meaning, most)
-    for kind, _, *others in reversed(pending):
+    for node in reversed(pending):
+        kind = node[0]
         if type(result) is bool and kind in _LAZY:
             if kind == "if":
-                result = fold(others[not result], name, value, meaning, most)
+                result = fold(node[3 - result], name, value, meaning, most)
                 continue
             if result is (kind == "or"):
                 continue
-        result = meaning[kind](
-            result, *[fold(operand, name, value, meaning, most) for operand in others]
-        )
+        if len(node) == 3:
+            result = meaning[kind](result, fold(node[2], name, value, meaning, most))
+        else:
+            others = [fold(operand, name, value, meaning, most) for operand in node[2:]]
+            result = meaning[kind](result, *others)
     return result
 
 
-_STARTS = ("name", "value", "list", *_LOOPS)  # `fold` does not begin with their first operand
+# `fold` does not begin with their first operand.
+_STARTS = frozenset(("name", "value", "list", *_LOOPS))
 _LAZY = ("or", "and", "if")
 
 
