@@ -301,17 +301,28 @@ def fold(
                 continue
             if result is (kind == "or"):
                 continue
-        if len(node) == 3:
-            result = meaning[kind](result, fold(node[2], name, value, meaning, most))
-        else:
-            others = [fold(operand, name, value, meaning, most) for operand in node[2:]]
-            result = meaning[kind](result, *others)
+        result = _operated(node, result, name, value, meaning, most)
     return result
 
 
 # `fold` does not begin with their first operand.
 _STARTS = frozenset(("name", "value", "list", *_LOOPS))
 _LAZY = ("or", "and", "if")
+
+
+def _operated(
+    tree: Tree,
+    first: Any,
+    name: Callable[[str], Any],
+    value: Callable[[Any], Any],
+    meaning: Meaning,
+    most: int,
+) -> Any:
+    """Return the result of an operator whose first operand is known."""
+    if len(tree) == 3:
+        return meaning[tree[0]](first, fold(tree[2], name, value, meaning, most))
+    others = [fold(operand, name, value, meaning, most) for operand in tree[2:]]
+    return meaning[tree[0]](first, *others)
 
 
 def _start(
