@@ -169,6 +169,13 @@ def test_a_file_has_the_classes_that_would_be_recorded(family: str) -> None:
     assert list(known.class_names) == [name for name in recorded if name not in holes]
 
 
+@pytest.mark.parametrize("family", RECORDED)
+def test_a_hole_says_what_differs_without_a_run(family: str) -> None:
+    for hole in proof_in(family)["holes"]:
+        assert len(hole) < 250, hole
+        assert "RunMode" not in hole
+
+
 def test_dropouts_are_run_with_equal_heads_too() -> None:
     draws = draws_of("cohere")
     draws.subject.task_classes()
@@ -206,6 +213,26 @@ def test_a_run_needs_no_padding_next_to_its_usual_lengths() -> None:
     drafting = Drafting(draws, "T5ForConditionalGeneration", random.Random(0))  # noqa: S311
     even = [edge for edge in drafting.edges() if not any(size % ROWS for size in edge.values())]
     assert [set(edge) for edge in even] == [{"sequence", "past"}, {"target"}]
+
+
+def test_a_window_that_is_half_of_a_field_has_edges_and_questions() -> None:
+    """`local_attention` says how wide both sides are together; code compares one of them."""
+    draws = draws_of("modernbert")
+    draws.subject.task_classes()
+    draws.subject.check_class("ModernBertForMaskedLM")
+    drafting = Drafting(draws, "ModernBertForMaskedLM", random.Random(0))  # noqa: S311
+    (half,) = draws.halved
+    assert expression(half) == "local_attention // 2"
+    width = evaluate(half, drafting.draws[0].fields)
+    lengths = [edge["sequence"] for edge in drafting.edges() if "sequence" in edge]
+    assert {width - 1, width, width + 1} <= {*lengths}
+    asked = [tree for tree, _ in drafting._questions.asked("saved", (), ["sequence"])]
+    assert (">=", ("name", "sequence"), half) in asked
+    proof = proof_of("modernbert", data.read_toml("operations/modernbert.toml"))
+    drawn = [draw for _, draw in proof._settings("cpu", (), 200)]
+    halves = [evaluate(half, draw.fields) for draw in drawn]
+    near = [draw.run["sequence"] - width for draw, width in zip(drawn, halves, strict=True)]
+    assert {-1, 0, 1} <= {*near}
 
 
 def test_a_fixed_field_has_one_value_in_every_draw(seed: str) -> None:

@@ -82,6 +82,7 @@ _NEVER_HELD = (
 )
 _IN_PLACE_OF_NULL = (0.5, 2, True)
 _SEQUENCE_MODES = (TRAIN, TRAIN, CHECKPOINT, CACHE)
+_IN_A_RUN = ", in a run with "
 _ACTIVATIONS = ("gelu", "gelu_pytorch_tanh")  # torch has one kernel for both
 Totals = Counter[tuple[str, str, str]]
 """FLOPs or elements by kind, module and dtype."""
@@ -174,7 +175,7 @@ def cost_operations(
         "runs": RUNS,
         "profiles": proved,
         **({"single": single} if single else {}),
-        "holes": [*holes, *_holes_of(drafts), *differences],
+        "holes": [*holes, *_holes_of(drafts), *map(_in_short, differences)],
     }
     return raw, differences if PROFILE_OF_PRODUCTS not in proved else []
 
@@ -244,6 +245,16 @@ def _proved(
     (first, *_) = drafts.values()
     proved = [name for name in first.drafting.profiles if name not in unproved]
     return proved, [*single], differences
+
+
+def _in_short(difference: str) -> str:
+    """Return how runs differ without the one that shows it, which is long.
+
+    Example:
+        >>> _in_short("cpu: 2 recorded, 3 predicted, in a run with {'num_hidden_layers': 7}")
+        'cpu: 2 recorded, 3 predicted'
+    """
+    return difference.partition(_IN_A_RUN)[0]
 
 
 def _tried_alone(drafts: Iterable[ClassDraft]) -> dict[str, None]:
@@ -452,6 +463,7 @@ class Proof:
         """Return a draw of which every second sequence is about as long as a window."""
         windows = [draw.fields.get(name) for name in self._draws.windows]
         sizes = [size for size in windows if type(size) is int]
+        sizes += [evaluate(half, draw.fields) for half in self._draws.halved]
         for chunk in self._draws.chunks:
             piece = evaluate(chunk, draw.fields)
             sizes += [piece, 2 * piece, 3 * piece]
@@ -485,7 +497,7 @@ class Proof:
             for key in (found - expected) + (expected - found):
                 return (
                     f"{kind} of {key[0] or 'the class'} {key[1]}: {found[key]} recorded, "
-                    f"{expected[key]} predicted, in a run with {_shown(draw, setting)}"
+                    f"{expected[key]} predicted{_IN_A_RUN}{_shown(draw, setting)}"
                 )
         return ""
 

@@ -222,8 +222,8 @@ class Drafting:
         short = sizes["short"]
         edges: list[dict[str, int]] = [{"sequence": short, "past": short}, {"target": short}]
         chunks = self._chunks
-        for name in self.windows:
-            window = draw.fields[name]
+        widths = [draw.fields[name] for name in self.windows]
+        for window in (*widths, *(evaluate(half, draw.fields) for half in self.family.halved)):
             if window not in chunks:
                 below = [window + more for more in (-2, -1, 0, 1)]
                 edges += [{"sequence": size, "past": size} for size in below]

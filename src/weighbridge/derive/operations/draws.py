@@ -158,6 +158,16 @@ class Draws:
         return [path for path, tree in self.rules.items() if tree[-1] in _WINDOWS]
 
     @cached_property
+    def halved(self) -> list[Tree]:
+        """The windows that are half of a field, which says how wide both sides are together."""
+        double = ("*", ("value", 2), ("name", "window"))
+        return [
+            ("//", ("name", path), ("value", 2))
+            for path, tree in self.rules.items()
+            if tree == double
+        ]
+
+    @cached_property
     def chunks(self) -> list[Tree]:
         """The lengths of the pieces into which code cuts a sequence: fields, or a number."""
         chunks: list[Tree] = [

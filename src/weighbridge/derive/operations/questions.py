@@ -91,6 +91,8 @@ class RunQuestions:
                     yield ("and", ("!=", ("name", name), ("value", None)), tree), cost
                 else:
                     yield tree, cost
+        for half in self._draws.halved:
+            yield from _at_window(length, half)
         for chunk in self._draws.chunks:
             if chunk[0] == "value":
                 yield from _at_window(length, chunk)
