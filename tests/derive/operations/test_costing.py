@@ -18,7 +18,7 @@ from weighbridge.costs.profiles import PROFILES
 from weighbridge.derive.operations import costing
 from weighbridge.derive.operations.costing import Proof, recorded_classes
 from weighbridge.derive.operations.drafting import Drafting
-from weighbridge.derive.operations.draws import PADDED, ROWS, Draws
+from weighbridge.derive.operations.draws import PADDED, ROWS, Draws, RunDraw
 from weighbridge.derive.operations.numbers import Numbers
 from weighbridge.derive.operations.questions import _first_of
 from weighbridge.derive.operations.reading import Memory, Reading
@@ -77,6 +77,19 @@ def test_fresh_runs_with_one_key_head_are_as_the_file_says(family: str, seed: st
     assert {*raw["proof"]["single"]} <= {*proof._draws.lone_heads}
     for profile in {"cuda-eager", "cuda-flash"}.intersection(raw["proof"]["profiles"]):
         assert list(proof.with_ones(profile, runs=RUNS)) == []
+
+
+@pytest.mark.parametrize("width", [256, 264])
+def test_heads_too_wide_for_flash_attention_are_not_run_with_it(width: int) -> None:
+    """Where 48 heads of 8 become one of 384, torch takes another kernel."""
+    proof = proof_of("olmoe", data.read_toml("operations/olmoe.toml"))
+    draw = next(proof._draws.unlike(random.Random(0), 2))  # noqa: S311
+    sizes = {"hidden_size": width, "num_attention_heads": 1, "num_key_value_heads": 1}
+    wide = RunDraw({**draw.changes, **sizes}, {**draw.fields, **sizes}, draw.run)
+    for profile in ("cuda-flash", "cuda-math"):
+        is_run = width <= 256 or profile != "cuda-flash"
+        found = proof.difference(wide, RunMode("train", profile, "BF16"))
+        assert found == ("" if is_run else None)
 
 
 def test_fresh_runs_with_one_key_head_find_a_copy_that_is_a_view() -> None:
