@@ -804,7 +804,10 @@ def test_what_one_key_head_saves_is_refused_where_it_is_not_proved(
     assert "was recorded only with several heads (num_key_value_heads = 1)" in err
 
 
-def test_one_key_head_in_a_sub_config_is_refused_too(capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_key_head_in_a_sub_config_is_refused_too(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(operations.load_operations("llava").proof, "single")
     words = ["cost", "llava", "--seq", "8", "--train", "--set", "text_config.num_key_value_heads=1"]
     assert main(words) == 2
     assert "several heads (text_config.num_key_value_heads = 1)" in capsys.readouterr().err
