@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -802,6 +803,20 @@ def test_what_one_key_head_saves_is_refused_where_it_is_not_proved(
     out, err = capsys.readouterr()
     assert out == ""
     assert "was recorded only with several heads (num_key_value_heads = 1)" in err
+
+
+def test_attention_to_both_sides_is_answered_for_images_and_refused_for_texts() -> None:
+    """As Gemma 4 states it, whose text model has the mask of images from another class."""
+    path = Path(__file__).parents[1] / "data" / "real" / "google__gemma-4-26B-A4B.json"
+    config = json.loads(path.read_text(encoding="utf-8"))["text_config"]
+    assert config["use_bidirectional_attention"] == "vision"
+    of_images, of_none = (
+        wb.cost({**config, "use_bidirectional_attention": value}, sequence=9, train=True).figures
+        for value in ("vision", None)
+    )
+    assert of_images == of_none
+    with pytest.raises(ModelError, match="use_bidirectional_attention = 'all'"):
+        wb.cost({**config, "use_bidirectional_attention": "all"}, sequence=9)
 
 
 def test_one_key_head_in_a_sub_config_is_refused_too(

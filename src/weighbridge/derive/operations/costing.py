@@ -527,17 +527,23 @@ class Proof:
         """Yield the fields that are null by default, if another value has other operations.
 
         A value that the code refuses says nothing. A text that released configs have is one with
-        which all runs were recorded.
+        which all runs were recorded. Other texts may be alike, such as one for images only.
         """
         released = {name: of for name, of in self._draws.released.items() if isinstance(of, str)}
+        for name in self._null_by_default(set(released)):
+            texts = sorted(texts_compared_in(self._draws.subject.code, name))
+            if any(self._differs_at(name, other) for other in (*_IN_PLACE_OF_NULL, *texts)):
+                alike = [text for text in texts if self._is_alike_at(name, text)]
+                taken = [released[name]] if name in released else alike
+                yield name, [*taken, NULL] if taken else NULL
+
+    def _null_by_default(self, released: set[str]) -> Iterator[str]:
+        """Yield the fields that are null by default, unless something else decides them."""
         decided = {*self._draws.rules, *self._draws.constants, *self._draws.turned, *self.tied()}
         decided |= {*self._draws.blueprint.computed, *self._operations.computed}
         for name, value in self._draws.usual.items():
-            if value is not None or name in decided - {*released} or name.endswith(_NEVER_HELD):
-                continue
-            texts = texts_compared_in(self._draws.subject.code, name)
-            if any(self._differs_at(name, other) for other in (*_IN_PLACE_OF_NULL, *sorted(texts))):
-                yield name, [released[name], NULL] if name in released else NULL
+            if value is None and name not in decided - released and not name.endswith(_NEVER_HELD):
+                yield name
 
     def _undrawn(self) -> Iterator[tuple[str, Any]]:
         """Yield the fields that have one value in all runs, with it."""
@@ -666,12 +672,19 @@ class Proof:
 
     def _differs_at(self, name: str, value: Any) -> bool:
         """Whether a run with a value of a field has other operations; not if it does not run."""
+        return any(self._differences_at(name, value))
+
+    def _is_alike_at(self, name: str, value: Any) -> bool:
+        """Whether runs with a value of a field have the same operations; not if none runs."""
+        return all(difference == "" for difference in self._differences_at(name, value))
+
+    def _differences_at(self, name: str, value: Any) -> Iterator[str | None]:
         draw = self._draw_for(name)
         turned = draw._replace(
             changes={**draw.changes, name: value}, fields={**draw.fields, name: value}
         )
         modes = (RunMode(mode, "cuda-eager", "BF16", mode == TRAIN) for mode in (TRAIN, CACHE))
-        return any(map(partial(self.difference, turned), modes))
+        return map(partial(self.difference, turned), modes)
 
     def _draw_for(self, name: str) -> RunDraw:
         """Return the draw with which other values of a field are tried.
