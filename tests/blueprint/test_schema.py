@@ -21,6 +21,7 @@ from weighbridge.blueprint.roles import component_of, role_of
 from weighbridge.blueprint.schema import MOST_LAYERS, Blueprint
 from weighbridge.errors import BlueprintError, ExpressionError, ModelError, UsageError
 from weighbridge.ledger.ledger import bind
+from weighbridge.render.messages import error_message
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -513,6 +514,49 @@ def test_whatever_stands_in_a_file_is_accepted_or_refused_as_a_blueprint(
     except BlueprintError:
         return
     Blueprint(raw)
+
+
+@pytest.mark.parametrize(
+    ("tables", "english", "chinese"),
+    [
+        (
+            {"defaults": {"pad_token_id": {"a": 1}}},
+            (
+                "f.toml: defaults hold: pad_token_id < vocab_size: has no value: '<' not supported "
+                "between instances of 'dict' and 'int' "
+                "(pad_token_id = an object of 1, vocab_size = 30522)."
+            ),
+            (
+                "f.toml：默认值须成立：pad_token_id < vocab_size：没有值："
+                "'<' 不能比较 'dict' 与 'int'（pad_token_id = 含 1 项的对象，vocab_size = 30522）。"
+            ),
+        ),
+        (
+            {"guards": {"1+" * 1000 + "1": "x"}},
+            (
+                "f.toml: expressions: guards: an expression has at most 2000 characters "
+                "(characters = 2001)."
+            ),
+            "f.toml：expressions：guards：表达式最多 2000 个字符（字符数 = 2001）。",
+        ),
+        (
+            {"guards": {"a $ b": "x"}},
+            "f.toml: expressions: guards: a $ b: cannot be read, starting at ' $ b'.",
+            "f.toml：expressions：guards：a $ b：从 ' $ b' 起无法解析。",
+        ),
+    ],
+    ids=["no value", "too long", "cannot be read"],
+)
+def test_what_is_wrong_in_an_expression_is_said_in_both_languages(
+    tables: dict[str, dict[str, Any]], english: str, chinese: str
+) -> None:
+    raw = bert()
+    for table, entries in tables.items():
+        raw.setdefault(table, {}).update(entries)
+    with pytest.raises(BlueprintError) as raised:
+        check(raw, "f.toml")
+    assert str(raised.value) == english
+    assert error_message(raised.value, "zh") == chinese
 
 
 def test_a_file_that_holds_nothing_is_refused() -> None:

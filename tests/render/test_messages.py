@@ -31,6 +31,7 @@ def catalogue(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         "write it; then read it": "写入后读取",
         "found": "实际为",
         "--{option} is no size, but {value}": "--{option} 不是大小，而是 {value}",
+        "{key} must be text": "{key} 必须是文本",
     }
     monkeypatch.setattr(messages, "_messages", lambda _: known)
     messages._templates.cache_clear()
@@ -49,6 +50,12 @@ def test_values_move_to_where_the_translation_has_them() -> None:
 def test_the_name_of_an_option_stays_whatever_it_means_elsewhere() -> None:
     text = "--found is no size, but found"
     assert messages.in_language(text, "zh") == "--found 不是大小，而是 实际为"
+
+
+@pytest.mark.usefixtures("catalogue")
+def test_a_key_stays_whatever_it_means_elsewhere_and_its_place_is_none_of_it() -> None:
+    assert messages.in_language("found must be text", "zh") == "found 必须是文本"
+    assert messages.in_language("types: found must be text", "zh") == "types：found 必须是文本"
 
 
 @pytest.mark.usefixtures("catalogue")

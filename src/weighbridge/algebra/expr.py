@@ -446,6 +446,24 @@ def parse(text: str) -> Tree:
     return tree
 
 
+def parse_at(place: str, text: str) -> Tree:
+    """Return the tree of an expression that stands at a place in a file, which an error names.
+
+    Raises:
+        ExpressionError: as `parse` raises it; its ``where`` begins with the place.
+
+    Example:
+        >>> parse_at("tensors.weight", "9 ** 9 ** 9")
+        Traceback (most recent call last):
+        weighbridge.errors.ExpressionError: tensors.weight: 9 ** 9 ** 9: powers do not chain.
+    """
+    try:
+        return parse(text)
+    except ExpressionError as error:
+        where = ": ".join(filter(None, (place, error.where)))
+        raise ExpressionError(error.what, where=where, values=error.values) from None
+
+
 PARSED: dict[str, Tree] = {}
 """The trees of the texts parsed so far, and those that a wheel ships with its blueprints."""
 

@@ -13,9 +13,9 @@ from functools import cache
 from itertools import chain
 
 from weighbridge import data
-from weighbridge.algebra.expr import evaluate, names_in, parse
+from weighbridge.algebra.expr import evaluate, names_in, parse, parse_at
 from weighbridge.blueprint.paths import indices_in
-from weighbridge.errors import ExpressionError, ModelError, shorten
+from weighbridge.errors import ModelError, shorten
 from weighbridge.lean_typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -476,12 +476,7 @@ def _flow_conditions(raw: Raw) -> Iterator[str]:
 def _broken(condition: str, indices: set[str], where: str) -> Iterator[str]:
     if not condition:
         return
-    try:
-        tree = parse(condition)
-    except ExpressionError as error:
-        yield f"{where}: {error}"
-        return
-    for name in names_in(tree):
+    for name in names_in(parse_at(where, condition)):
         if len(name) == 1 and name.islower() and name not in indices:
             yield f"{where}: {{{name}}} is no index of it"
 

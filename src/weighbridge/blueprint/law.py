@@ -18,7 +18,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from weighbridge import data
-from weighbridge.algebra.expr import evaluate, names_in, parse, source
+from weighbridge.algebra.expr import evaluate, names_in, parse, parse_at, source
 from weighbridge.blueprint.bind import each_place, indices_used
 from weighbridge.blueprint.classify import all_names_in
 from weighbridge.blueprint.paths import indices_in, is_under
@@ -138,7 +138,8 @@ def hold(raw: Raw, law: Mapping[str, Callable[[Raw], Iterator[str]]], where: str
         try:
             breach = next(rule(raw), None)
         except ExpressionError as error:
-            breach = str(error).removesuffix(".")
+            what = ": ".join(filter(None, (name, error.shown_where, error.what)))
+            raise BlueprintError(what, where=where, values=error.values, hint=error.hint) from None
         if breach:
             raise BlueprintError(f"{name}: {breach}", where=where)
 
@@ -235,10 +236,8 @@ def _is_texts(found: Any) -> bool:
 def _expressions(raw: Raw) -> Iterator[str]:
     """Every expression can be parsed."""
     for place, text, _ in all_expressions(raw):
-        try:
-            parse(text)
-        except ExpressionError as error:
-            yield f"{place}: {error}"
+        parse_at(place, text)
+    return iter(())  # a breach is an error of the parser's
 
 
 def _names(raw: Raw) -> Iterator[str]:

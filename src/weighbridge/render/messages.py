@@ -6,7 +6,8 @@ Chinese, with a name in braces for each value that the code puts in:
     "there is no blueprint for the model_type {family}" = "没有 model_type {family} 的蓝图"
 
 A name that begins with ``word`` stands for one word, with ``list`` for words between commas or
-"or", and any other name for any text. After ``--`` stands the name of an option, which stays.
+"or", ``key`` and ``field`` for names in a file, which stay as they are, and any other name for any
+text. After ``--`` stands the name of an option, which stays too.
 """
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ def _translation_of_whole(text: str, lang: str) -> str | None:
         values = template.values_in(text)
         if values is not None:
             shown = {name: _value(name, values[name], lang) for name in values}
-            shown |= {name: values[name] for name in template.options}
+            shown |= {name: values[name] for name in template.kept & values.keys()}
             return template.translation.format_map(shown)
     return None
 
@@ -128,13 +129,13 @@ def _value(name: str, value: str, lang: str) -> str:
 class _Template(NamedTuple):
     """A message with values: the text between them, a pattern, and the translation.
 
-    ``options`` are the names of values that are names of options.
+    ``kept`` are the names of values that stay as they are: names of options, keys and fields.
     """
 
     literals: tuple[str, ...]
     pattern: str
     translation: str
-    options: frozenset[str]
+    kept: frozenset[str]
 
     def values_in(self, text: str) -> Mapping[str, str] | None:
         """Return the values that a text has for this message; None for another message."""
@@ -169,18 +170,24 @@ def _templates(lang: str) -> list[_Template]:
 
 _PLACE = re.compile(r"\{(\w+)\}")
 _OPTION = re.compile(r"--\{(\w+)\}")
+_KEPT = ("key", "field")
 
 
 def _template(english: str, translated: str) -> _Template:
     pieces = _PLACE.split(english)
     literals = tuple(filter(None, pieces[::2]))
-    options = frozenset(_OPTION.findall(english))
-    return _Template(literals, "".join(_pattern(pieces)), translated, options)
+    kept = frozenset((*_OPTION.findall(english), *_KEPT))
+    return _Template(literals, "".join(_pattern(pieces)), translated, kept)
 
 
 _LIST = "list"
 _SEPARATORS = re.compile(r", | or ")
-_VALUES = {"word": r"\S+", _LIST: r"\S+(?:(?:,| or) \S+)*(?: (?:and|or one of) \d+ more)?"}
+_NAME = r"(?:(?!: ).)*?"
+_VALUES = {
+    "word": r"\S+",
+    _LIST: r"\S+(?:(?:,| or) \S+)*(?: (?:and|or one of) \d+ more)?",
+    **dict.fromkeys(_KEPT, _NAME),
+}
 """What the value of a name may be, by the beginning of the name."""
 
 
