@@ -46,6 +46,17 @@ def gives_zero(tree: Tree) -> bool:
     return tree == ("value", 0)
 
 
+def may_be_zero(tree: Tree, zero: frozenset[str]) -> bool:
+    """Return whether a size may be 0: a branch gives that, or a field that may be 0 is in it.
+
+    Example:
+        >>> from weighbridge.algebra.expr import parse
+        >>> may_be_zero(parse("width + extra"), frozenset({"extra"}))
+        True
+    """
+    return gives_zero(tree) or not zero.isdisjoint(size_names(tree))
+
+
 def field_kinds(defaults: Mapping[str, Any], at_defaults: Mapping[str, Any]) -> dict[str, type]:
     """Return the type of each field: of its default, or of its computed value at the defaults."""
     return {name: type(defaults.get(name, value)) for name, value in at_defaults.items()}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from weighbridge.lean_typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -27,6 +29,7 @@ def above(name: str) -> Iterator[str]:
     yield name
 
 
+@cache
 def indices_in(name: str) -> tuple[str, ...]:
     """Return the indices in a name, outermost first.
 

@@ -10,7 +10,7 @@ from itertools import chain
 from types import MappingProxyType
 
 from weighbridge import data
-from weighbridge.algebra.expr import PARSED, evaluate, parse
+from weighbridge.algebra.expr import PARSED, evaluate, names_in, parse
 from weighbridge.blueprint import classify
 from weighbridge.blueprint.guards import COUNT_BUILT, VIA_TRANSFORMERS
 from weighbridge.blueprint.paths import above, indices_in, is_index, is_under, joined_path
@@ -136,21 +136,18 @@ class Blueprint:
         """Other spellings of the texts of a field; ``LEFT_OUT`` for one that means no text."""
         self.separators: Mapping[str, str] = raw.get("separators", {})
         """The text between the items, where a config may give a list of texts as one text."""
-        self.computed: dict[str, Tree] = {
-            name: parse(text) for name, text in raw.get("computed", {}).items()
-        }
+        self.computed: dict[str, Tree] = _trees_of(raw.get("computed", {}))
         self.require: dict[str, Tree] = {text: parse(text) for text in raw.get("require", ())}
         self.guards: Mapping[str, str] = raw.get("guards", {})
         """Conditions that a config must satisfy, each with the line of code that it excludes."""
-        self.repeat: dict[str, Tree] = {
-            index: parse(text) for index, text in raw.get("repeat", {}).items()
-        }
+        self.repeat: dict[str, Tree] = _trees_of(raw.get("repeat", {}))
         self.dims: dict[str, Tree] = {dim: parse(dim) for dim in all_dims(raw)}
         self.at_defaults = _at_defaults(self.defaults, self.computed)
         """The value of every field under an empty config."""
         self.fields = frozenset(self.defaults) | frozenset(self.computed)
         """The fields that decide anything."""
         self._templates: dict[tuple[str, str, bool], tuple[Template, ...]] = {}
+        self._indices: dict[int, tuple[Tree, tuple[str, ...]]] = {}
 
     @property
     def tried(self) -> Mapping[str, list[str]]:
@@ -196,6 +193,12 @@ class Blueprint:
         return frozenset(name for name in sizes if not _is_negative(self.defaults.get(name)))
 
     @cached_property
+    def zero_dims(self) -> frozenset[str]:
+        """The dims of tensors that may be 0."""
+        dims = self.dims.items()
+        return frozenset(dim for dim, tree in dims if classify.may_be_zero(tree, self.zero))
+
+    @cached_property
     def never_null(self) -> frozenset[str]:
         """The fields that null does not leave out."""
         either = self.sizes | classify.flag_fields(self.kinds)
@@ -233,6 +236,14 @@ class Blueprint:
     def counts(self) -> frozenset[str]:
         """The fields that are themselves a number of layers."""
         return frozenset(tree[1] for tree in self.repeat.values() if tree[0] == "name")
+
+    def indices_of(self, tree: Tree) -> tuple[str, ...]:
+        """Return the indices that an expression depends on."""
+        known = self._indices.get(id(tree))
+        if known is None:  # with the tree, so that no other one gets its identity
+            used = tuple(self.repeat.keys() & names_in(tree))
+            known = self._indices[id(tree)] = (tree, used)
+        return known[1]
 
     def templates(self, class_name: str, *, stored: bool = False) -> tuple[Template, ...]:
         """Return a class's tensors in checkpoint order, or the tensors stored in their place.
@@ -313,6 +324,10 @@ class Blueprint:
                 hint=f"did you mean {either(near)}?",
             )
         return known
+
+
+def _trees_of(texts: Mapping[str, str]) -> dict[str, Tree]:
+    return {name: parse(text) for name, text in texts.items()}
 
 
 def families() -> list[str]:

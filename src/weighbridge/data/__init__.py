@@ -85,6 +85,7 @@ def read_prepared(name: str, start: int = 0, length: int = -1) -> Any:
     return None
 
 
+@lru_cache(maxsize=1024)  # of names that people give
 def has(folder: str, file: str) -> bool:
     """Whether a data folder directly holds a file with this name."""
     if os.path.basename(file) != file:

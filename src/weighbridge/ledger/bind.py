@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from weighbridge.algebra.expr import evaluate, names_in, source
-from weighbridge.blueprint.bind import bound_size, fold_indices, uses
-from weighbridge.blueprint.classify import gives_zero, size_names
+from weighbridge.algebra.expr import evaluate, source
+from weighbridge.blueprint.bind import bound_size, fold_indices
 from weighbridge.blueprint.schema import MOST_LAYERS, MOST_PLACES, Template
 from weighbridge.errors import ExpressionError
 from weighbridge.lean_typing import TYPE_CHECKING, NamedTuple
@@ -38,7 +37,7 @@ class Binder:
         self.blueprint, self.values = blueprint, dict(fields)
         self._sizes: dict[str, int] = {}
         self._truths: dict[tuple[object, ...], bool] = {}
-        self._indices: dict[Tree, tuple[str, ...]] = {}
+        """Whether conditions hold, by their identities, which the blueprint keeps alive."""
         self._standing: dict[tuple[object, ...], PlacesByForm] = {}
         self._combinations: dict[tuple[str, ...], Places] = {}
         self._targets: dict[tuple[Tree, int], int] = {}
@@ -63,7 +62,7 @@ class Binder:
 
     def _places_by_form(self, template: Template) -> PlacesByForm:
         tie = template.tie and template.tie[1:]
-        key = (template.repeat, template.dims, template.when, tie)
+        key = (template.repeat, template.dims, tuple(map(id, template.when)), tie)
         if key not in self._standing:
             meaning = _Standing(self, template)
             self._standing[key] = fold_indices(template.repeat, template.varies, meaning)
@@ -90,22 +89,19 @@ class Binder:
 
     def _size(self, dim: str) -> int:
         tree = self.blueprint.dims[dim]
-        may_be_zero = gives_zero(tree) or not self.blueprint.zero.isdisjoint(size_names(tree))
-        size = bound_size(tree, self.values, least=0 if may_be_zero else 1)
-        if not uses(tree, self.blueprint.repeat):
+        size = bound_size(tree, self.values, least=0 if dim in self.blueprint.zero_dims else 1)
+        if not self.blueprint.indices_of(tree):
             self._sizes[dim] = size
         return size
 
     def holds(self, condition: Tree) -> bool:
         """Whether a condition is true; its indices must be bound."""
-        indices = self._indices.get(condition)
-        if indices is None:
-            used = self.blueprint.repeat.keys() & names_in(condition)
-            indices = self._indices[condition] = tuple(used)
-        key = (condition, *map(self.values.get, indices))
-        if key not in self._truths:
-            self._truths[key] = bool(evaluate(condition, self.values))
-        return self._truths[key]
+        indices = self.blueprint.indices_of(condition)
+        key = (id(condition), *map(self.values.get, indices))
+        truth = self._truths.get(key)
+        if truth is None:
+            truth = self._truths[key] = bool(evaluate(condition, self.values))
+        return truth
 
     def is_tied(self, template: Template) -> bool:
         """Whether a tensor is tied to another one; its indices must be bound."""

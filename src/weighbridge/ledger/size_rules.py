@@ -7,7 +7,7 @@ from functools import reduce
 from weighbridge.algebra.expr import evaluate, is_number, names_in
 from weighbridge.algebra.settle import settled
 from weighbridge.blueprint.bind import uses
-from weighbridge.blueprint.classify import gives_zero, size_names
+from weighbridge.blueprint.classify import may_be_zero
 from weighbridge.lean_typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class SizeRules:
         if self.is_positive(settled(tree, self.constants)):
             return
         least: Tree = ("value", 1)
-        if gives_zero(tree) or not self.blueprint.zero.isdisjoint(size_names(tree)):
+        if may_be_zero(tree, self.blueprint.zero):
             least = _ZERO
         if uses(tree, loops):
             yield nowhere(loops, [*inside, ("<", tree, least)])
