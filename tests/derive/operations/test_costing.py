@@ -17,7 +17,7 @@ from weighbridge.costs import costs
 from weighbridge.costs.profiles import PROFILES
 from weighbridge.derive.operations import costing
 from weighbridge.derive.operations.costing import Proof, recorded_classes
-from weighbridge.derive.operations.drafting import Drafting
+from weighbridge.derive.operations.drafting import Drafting, is_dropout
 from weighbridge.derive.operations.draws import PADDED, ROWS, Draws, RunDraw
 from weighbridge.derive.operations.numbers import Numbers
 from weighbridge.derive.operations.questions import _first_of
@@ -77,6 +77,27 @@ def test_fresh_runs_with_one_key_head_are_as_the_file_says(family: str, seed: st
     assert {*raw["proof"]["single"]} <= {*proof._draws.lone_heads}
     for profile in {"cuda-eager", "cuda-flash"}.intersection(raw["proof"]["profiles"]):
         assert list(proof.with_ones(profile, runs=RUNS)) == []
+
+
+@pytest.mark.sampled("src/weighbridge/derive/operations", "src/weighbridge/costs")
+@pytest.mark.parametrize("family", ["phi", "phi3", "seed_oss", "stablelm", "starcoder2"])
+def test_one_dropout_is_on_where_each_query_head_has_keys_of_its_own(
+    family: str, seed: str
+) -> None:
+    """What attention saves may then be a view, or a copy, by its own dropout and by no other."""
+    raw = data.read_toml(f"operations/{family}.toml")
+    proof, dice = proof_of(family, raw), random.Random(f"{seed} {family}")  # noqa: S311
+    proof.dice = dice
+    dropouts = [name for name, value in proof._draws.usual.items() if is_dropout(name, value)]
+    assert len(dropouts) > 1
+    for profile in raw["proof"]["profiles"]:
+        settings = []
+        for mode, draw in proof._settings(profile, (), 30):
+            on = dice.choice(dropouts)
+            changes: dict[str, Any] = {name: 0.1 if name == on else 0.0 for name in dropouts}
+            changes |= {key: SameAs(query) for key, query in proof._draws.key_heads.items()}
+            settings.append((mode._replace(changes=tuple(changes.items())), draw))
+        assert proof._agreed(settings, runs=6) is None
 
 
 @pytest.mark.parametrize("width", [256, 264])

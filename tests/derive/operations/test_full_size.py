@@ -127,6 +127,8 @@ TURNED = [
     "CohereForAI/c4ai-command-r-plus",
     "albert/albert-xlarge-v1",
     "zai-org/GLM-4.5",
+    "EleutherAI/gpt-neox-20b",
+    "microsoft/Phi-4-mini-instruct",
 ]
 
 

@@ -594,8 +594,8 @@ class Proof:
     def _held_apart(self) -> Iterator[tuple[str, Any]]:
         """Yield the held fields that are no knobs: shares of heads, lists, and what is not named.
 
-        A turned text has one of two values. Some classes have the parameters of rotary embeddings,
-        and no such embeddings.
+        A turned text has one of two values, or one with which runs are like the first. Some classes
+        have the parameters of rotary embeddings, and no such embeddings.
         """
         config = self._draws.subject.config({})
         places = {"": config, **{f"{name}.": below for name, below in vars(config).items()}}
@@ -611,7 +611,8 @@ class Proof:
         yield from self._draws.read.items()
         for name, value in self._draws.turned.items():
             if not isinstance(value, bool | float):
-                yield name, [self._draws.unturned[name], value]
+                alike = self._with_alike(name, self._draws.unturned[name])
+                yield name, [*(alike if isinstance(alike, list) else [alike]), value]
 
     def _has_rotary_embeddings(self) -> bool:
         subject = self._draws.subject

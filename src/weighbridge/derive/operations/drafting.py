@@ -199,9 +199,18 @@ class Drafting:
 
     @cached_property
     def _ways(self) -> list[Changes]:
-        """Without dropouts, with all of them, and each other way to run the draws, so and so."""
+        """Without dropouts, with all of them, and each other way to run the draws, so and so.
+
+        Where each query head has keys of its own, each dropout is also alone: what is saved may be
+        a view of more, and which, depends on the dropout of attention, not on another one.
+        """
         off, on = self._all_at(_OFF), self._all_at(_ON)
-        return [off, on, *((*start, *others) for others in self.others for start in (off, on))]
+        ways = [off, on]
+        for others in self.others:
+            alike = [name for name, value in others if isinstance(value, SameAs)]
+            alone = [] if self.family.key_heads.keys().isdisjoint(alike) else self._turned(off)
+            ways += [(*start, *others) for start in (off, on, *alone)]
+        return [*dict.fromkeys(ways)]
 
     def _all_at(self, value: float) -> Changes:
         dropouts = self.dropouts.items()
