@@ -79,25 +79,35 @@ def test_fresh_runs_with_one_key_head_are_as_the_file_says(family: str, seed: st
         assert list(proof.with_ones(profile, runs=RUNS)) == []
 
 
+APART = ["phi", "phi3", "seed_oss", "stablelm", "starcoder2", "falcon", "albert", "ernie"]
+APART += ["gpt_bigcode", "gpt_neox", "marian", "opt", "pegasus"]
+"""Families with several dropouts, and key heads or a turned field."""
+
+
 @pytest.mark.sampled("src/weighbridge/derive/operations", "src/weighbridge/costs")
-@pytest.mark.parametrize("family", ["phi", "phi3", "seed_oss", "stablelm", "starcoder2"])
-def test_one_dropout_is_on_where_each_query_head_has_keys_of_its_own(
+@pytest.mark.parametrize("family", APART)
+def test_one_dropout_is_on_where_heads_are_equal_or_a_field_is_turned(
     family: str, seed: str
 ) -> None:
-    """What attention saves may then be a view, or a copy, by its own dropout and by no other."""
+    """Which tensor is kept may then depend on one dropout, and on no other."""
     raw = data.read_toml(f"operations/{family}.toml")
     proof, dice = proof_of(family, raw), random.Random(f"{seed} {family}")  # noqa: S311
-    proof.dice = dice
-    dropouts = [name for name, value in proof._draws.usual.items() if is_dropout(name, value)]
+    proof.dice, draws = dice, proof._draws
+    dropouts = [name for name, value in draws.usual.items() if is_dropout(name, value)]
+    equal = {key: SameAs(query) for key, query in draws.key_heads.items()}
+    ways = [way for way in (equal, draws.turned) if way]
     assert len(dropouts) > 1
+    assert ways
     for profile in raw["proof"]["profiles"]:
         settings = []
         for mode, draw in proof._settings(profile, (), 30):
             on = dice.choice(dropouts)
             changes: dict[str, Any] = {name: 0.1 if name == on else 0.0 for name in dropouts}
-            changes |= {key: SameAs(query) for key, query in proof._draws.key_heads.items()}
-            settings.append((mode._replace(changes=tuple(changes.items())), draw))
-        assert proof._agreed(settings, runs=6) is None
+            changes |= dice.choice(ways)
+            run = {**draw.run, "batch": dice.choice((1, draw.run["batch"]))}
+            alone = mode._replace(changes=tuple(changes.items()))
+            settings.append((alone, draw._replace(run=run)))
+        assert proof._agreed(settings, runs=8) is None
 
 
 @pytest.mark.parametrize("width", [256, 264])

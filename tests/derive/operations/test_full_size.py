@@ -129,6 +129,7 @@ TURNED = [
     "zai-org/GLM-4.5",
     "EleutherAI/gpt-neox-20b",
     "microsoft/Phi-4-mini-instruct",
+    "google/pegasus-xsum",
 ]
 
 

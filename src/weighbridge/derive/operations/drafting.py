@@ -201,16 +201,21 @@ class Drafting:
     def _ways(self) -> list[Changes]:
         """Without dropouts, with all of them, and each other way to run the draws, so and so.
 
-        Where each query head has keys of its own, each dropout is also alone: what is saved may be
-        a view of more, and which, depends on the dropout of attention, not on another one.
+        Where each query head has keys of its own, or a field is turned, each dropout is also alone.
+        What is saved may then be a view of more, or the output of an activation, which one dropout
+        decides and no other.
         """
         off, on = self._all_at(_OFF), self._all_at(_ON)
         ways = [off, on]
         for others in self.others:
-            alike = [name for name, value in others if isinstance(value, SameAs)]
-            alone = [] if self.family.key_heads.keys().isdisjoint(alike) else self._turned(off)
+            alone = self._turned(off) if self._needs_each_dropout(others) else []
             ways += [(*start, *others) for start in (off, on, *alone)]
         return [*dict.fromkeys(ways)]
+
+    def _needs_each_dropout(self, others: Changes) -> bool:
+        alike = {name for name, value in others if isinstance(value, SameAs)}
+        turned = {*others}.intersection(self.family.turned.items())
+        return bool(turned) or not self.family.key_heads.keys().isdisjoint(alike)
 
     def _all_at(self, value: float) -> Changes:
         dropouts = self.dropouts.items()
