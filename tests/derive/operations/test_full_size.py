@@ -130,6 +130,7 @@ TURNED = [
     "EleutherAI/gpt-neox-20b",
     "microsoft/Phi-4-mini-instruct",
     "google/pegasus-xsum",
+    "facebook/mbart-large-50-many-to-many-mmt",
 ]
 
 
