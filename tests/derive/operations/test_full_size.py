@@ -149,8 +149,14 @@ def check_full_size(
     found: models.Model, values: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> bool:
     """Check a config against torch; return whether it is answered."""
-    # They look at values, which the meta device does not have: each text is one sequence.
-    monkeypatch.setattr(transformers.masking_utils, "find_packed_sequence_indices", lambda _: None)
+    # They look at values, which the meta device does not have: each text is one sequence, and no
+    # token of it is masked.
+    masks = transformers.masking_utils
+    ignores = masks._ignore_bidirectional_mask_sdpa
+    monkeypatch.setattr(masks, "find_packed_sequence_indices", lambda _: None)
+    monkeypatch.setattr(
+        masks, "_ignore_bidirectional_mask_sdpa", lambda _, *more: ignores(None, *more)
+    )
     monkeypatch.setattr(
         transformers.PreTrainedModel, "warn_if_padding_and_no_attention_mask", lambda *_: None
     )
