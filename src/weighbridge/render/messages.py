@@ -5,9 +5,9 @@ Chinese, with a name in braces for each value that the code puts in:
 
     "there is no blueprint for the model_type {family}" = "没有 model_type {family} 的蓝图"
 
-A name that begins with ``word`` stands for one word, with ``list`` for words between commas or
-"or", ``key`` and ``field`` for names in a file, which stay as they are, and any other name for any
-text. After ``--`` stands the name of an option, which stays too.
+A name that begins with ``word`` stands for one word, and with ``list`` for words between commas or
+"or". ``key`` and ``field`` stand for a name in a file, which stays as it is, and any other name for
+any text. After ``--`` stands the name of an option, which stays too.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ def test_fresh_runs_with_one_key_head_are_as_the_file_says(family: str, seed: st
 
 
 APART = ["phi", "phi3", "seed_oss", "stablelm", "starcoder2", "falcon", "albert", "ernie"]
-APART += ["gpt_bigcode", "gpt_neox", "marian", "mbart", "opt", "pegasus"]
+APART += ["gpt_bigcode", "gpt_neox", "marian", "mbart", "opt", "pegasus", "llava", "nemotron_h"]
 """Families with several dropouts, and key heads or a turned field."""
 
 
