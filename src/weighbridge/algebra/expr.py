@@ -446,6 +446,19 @@ def parse(text: str) -> Tree:
     return tree
 
 
+def parse_all(texts: Mapping[str, str]) -> dict[str, Tree]:
+    """Return the tree of each expression in a table.
+
+    Raises:
+        ExpressionError: as `parse` raises it.
+
+    Example:
+        >>> parse_all({"i": "num_hidden_layers"})
+        {'i': ('name', 'num_hidden_layers')}
+    """
+    return {name: parse(text) for name, text in texts.items()}
+
+
 def parse_at(place: str, text: str) -> Tree:
     """Return the tree of an expression that stands at a place in a file, which an error names.
 

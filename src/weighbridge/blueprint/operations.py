@@ -12,7 +12,7 @@ from functools import cache, cached_property
 from itertools import chain, product
 
 from weighbridge import data
-from weighbridge.algebra.expr import evaluate, names_in, parse, source
+from weighbridge.algebra.expr import evaluate, names_in, parse, parse_all, source
 from weighbridge.blueprint.bind import bound_size, uses
 from weighbridge.blueprint.paths import indices_in, is_index, joined_path
 from weighbridge.blueprint.schema import LARGEST_SIZE, MOST_LAYERS, MOST_PLACES, split_dims
@@ -140,9 +140,7 @@ class Operations:
         self.proof: Raw = raw["proof"]
         self.base_class: str = raw["class"]
         self.class_names: tuple[str, ...] = (self.base_class, *raw.get("classes", {}))
-        self.repeat: dict[str, Tree] = {
-            index: parse(text) for index, text in raw.get("repeat", {}).items()
-        }
+        self.repeat: dict[str, Tree] = parse_all(raw.get("repeat", {}))
         self.fields: dict[str, Any] = {
             name: _value(value) for name, value in raw.get("fields", {}).items()
         }
@@ -156,17 +154,11 @@ class Operations:
         """The fields that give each layer a type, with the types that layers had in recordings."""
         self.unstated: dict[str, Any] = raw.get("unstated", {})
         """What a config means that leaves a held field out, where that is another value."""
-        self.tied: dict[str, Tree] = {
-            name: parse(text) for name, text in raw.get("tied", {}).items()
-        }
+        self.tied: dict[str, Tree] = parse_all(raw.get("tied", {}))
         """The fields that a config may state only as they follow from others: no run drew them."""
-        self.listed: dict[str, Tree] = {
-            name: parse(text) for name, text in raw.get("listed", {}).items()
-        }
+        self.listed: dict[str, Tree] = parse_all(raw.get("listed", {}))
         """The lists of layers of which no item may be beyond them, with how many there are."""
-        self.computed: dict[str, Tree] = {
-            name: parse(text) for name, text in raw.get("computed", {}).items()
-        }
+        self.computed: dict[str, Tree] = parse_all(raw.get("computed", {}))
         """The fields that follow from others where a config leaves them out."""
         images = raw.get("images", {})
         self.image_tokens: Tree | None = parse(images["tokens"]) if images else None

@@ -10,7 +10,7 @@ from itertools import chain
 from types import MappingProxyType
 
 from weighbridge import data
-from weighbridge.algebra.expr import PARSED, evaluate, names_in, parse
+from weighbridge.algebra.expr import PARSED, evaluate, names_in, parse, parse_all
 from weighbridge.blueprint import classify
 from weighbridge.blueprint.guards import COUNT_BUILT, VIA_TRANSFORMERS
 from weighbridge.blueprint.paths import above, indices_in, is_index, is_under, joined_path
@@ -136,11 +136,11 @@ class Blueprint:
         """Other spellings of the texts of a field; ``LEFT_OUT`` for one that means no text."""
         self.separators: Mapping[str, str] = raw.get("separators", {})
         """The text between the items, where a config may give a list of texts as one text."""
-        self.computed: dict[str, Tree] = _trees_of(raw.get("computed", {}))
+        self.computed: dict[str, Tree] = parse_all(raw.get("computed", {}))
         self.require: dict[str, Tree] = {text: parse(text) for text in raw.get("require", ())}
         self.guards: Mapping[str, str] = raw.get("guards", {})
         """Conditions that a config must satisfy, each with the line of code that it excludes."""
-        self.repeat: dict[str, Tree] = _trees_of(raw.get("repeat", {}))
+        self.repeat: dict[str, Tree] = parse_all(raw.get("repeat", {}))
         self.dims: dict[str, Tree] = {dim: parse(dim) for dim in all_dims(raw)}
         self.at_defaults = _at_defaults(self.defaults, self.computed)
         """The value of every field under an empty config."""
@@ -324,10 +324,6 @@ class Blueprint:
                 hint=f"did you mean {either(near)}?",
             )
         return known
-
-
-def _trees_of(texts: Mapping[str, str]) -> dict[str, Tree]:
-    return {name: parse(text) for name, text in texts.items()}
 
 
 def families() -> list[str]:

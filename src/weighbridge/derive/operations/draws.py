@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from transformers import PreTrainedConfig
 
 from weighbridge import data
-from weighbridge.algebra.expr import evaluate, names_in, parse
+from weighbridge.algebra.expr import evaluate, names_in, parse, parse_all
 from weighbridge.blueprint.operations import HEADS, ROTATED, are_heads_alike
 from weighbridge.errors import ModelError, WeighbridgeError
 from weighbridge.models import find as models
@@ -99,7 +99,7 @@ class Draws:
         images: Mapping[str, str] | None = None,
     ) -> None:
         self.subject, self.blueprint, self.fixed = subject, blueprint, fixed or {}
-        self.images = {name: parse(text) for name, text in (images or {}).items()}
+        self.images = parse_all(images or {})
         """What `images_in` says of the images in a sequence; empty if the class has none."""
         self.image_tokens = self.images.get("tokens")
         self.usual = {knob.path: knob.value for knob in subject.knobs({})}
